@@ -1,0 +1,51 @@
+# Every target does its own set-up in .venv: once, and again when pyproject.toml or constraints.txt changes.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/pip --disable-pip-version-check install --quiet --constraint constraints.txt
+
+.PHONY: setup demo test lint bench bench-walks docs clean
+
+setup: .venv/.ready
+
+# torch first and by its pin, so that nothing else decides which build is installed.
+.venv/.ready: pyproject.toml constraints.txt
+	@echo "setting up .venv (a few minutes the first time)"
+	@$(PYTHON) -m venv .venv
+	@$(PIP) torch
+	@$(PIP) --editable ".[dev]"
+	@touch $@
+
+demo: setup
+	@$(BIN)/gpm patterns karate --out demo/karate.html
+	@$(BIN)/gpm patterns karate --node 0 --out demo/karate-node-0.png
+
+test: setup lint
+	@$(BIN)/python -m pytest
+
+lint: setup
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+bench: bench-walks
+
+# The peers pin an old NumPy: they live in an environment of their own.
+.venv-peers/.ready: benchmarks/peers.txt
+	@$(PYTHON) -m venv .venv-peers
+	@.venv-peers/bin/pip --disable-pip-version-check install --quiet --requirement benchmarks/peers.txt
+	@touch $@
+
+bench-walks: setup .venv-peers/.ready
+	@$(BIN)/python benchmarks/walks.py --peers .venv-peers/bin/python --out benchmarks/results/walks.json
+
+.venv/.docs-ready: .venv/.ready
+	@$(PIP) --editable ".[docs]"
+	@touch $@
+
+docs: .venv/.docs-ready
+	@$(BIN)/sphinx-build -q -W -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+clean:
+	rm -rf .venv .venv-peers build dist demo docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

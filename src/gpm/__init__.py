@@ -1,0 +1,67 @@
+"""Graph learning without message passing: the Neural Graph Pattern Machine."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0.dev0"
+
+if TYPE_CHECKING:
+    from gpm.data import load_graph
+    from gpm.errors import GpmError
+    from gpm.frequent import FrequentPattern, find_frequent
+    from gpm.graph import Graph
+    from gpm.patterns import Patterns, Tokenizer
+    from gpm.shapes import name_shape, shape_key
+    from gpm.topology import Topologies, find_topologies
+    from gpm.walks import TensorGraph, WalkRule, has_edge, walk, walk_tensors
+
+_HOMES = {
+    "Graph": "gpm.graph",
+    "GpmError": "gpm.errors",
+    "FrequentPattern": "gpm.frequent",
+    "Patterns": "gpm.patterns",
+    "TensorGraph": "gpm.walks",
+    "Tokenizer": "gpm.patterns",
+    "Topologies": "gpm.topology",
+    "WalkRule": "gpm.walks",
+    "find_frequent": "gpm.frequent",
+    "find_topologies": "gpm.topology",
+    "has_edge": "gpm.walks",
+    "load_graph": "gpm.data",
+    "name_shape": "gpm.shapes",
+    "shape_key": "gpm.shapes",
+    "walk": "gpm.walks",
+    "walk_tensors": "gpm.walks",
+}
+
+__all__ = [
+    "FrequentPattern",
+    "GpmError",
+    "Graph",
+    "Patterns",
+    "TensorGraph",
+    "Tokenizer",
+    "Topologies",
+    "WalkRule",
+    "find_frequent",
+    "find_topologies",
+    "has_edge",
+    "load_graph",
+    "name_shape",
+    "shape_key",
+    "walk",
+    "walk_tensors",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: `import gpm` stays fast, torch is loaded when needed."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'gpm' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,0 +1,150 @@
+"""Graph from and to PyTorch Geometric, NetworkX and SciPy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from gpm.errors import GpmError
+from gpm.graph import Graph
+
+if TYPE_CHECKING:
+    import networkx as nx
+    from torch_geometric.data import Data
+
+
+def sparse_to_scipy(tensor: torch.Tensor) -> sp.csr_array:
+    """SciPy CSR of a torch sparse tensor (COO or CSR)."""
+    tensor = tensor.detach().cpu()
+    if tensor.layout == torch.sparse_coo:
+        tensor = tensor.coalesce()
+        row, col = tensor.indices().numpy()
+        return sp.csr_array((tensor.values().numpy(), (row, col)), shape=tuple(tensor.shape))
+    parts = (tensor.values().numpy(), tensor.col_indices().numpy(), tensor.crow_indices().numpy())
+    return sp.csr_array(parts, shape=tuple(tensor.shape))
+
+
+def _to_torch(features: Any) -> torch.Tensor:
+    if sp.issparse(features):
+        indptr, indices, data = (
+            torch.from_numpy(np.array(a)) for a in (features.indptr, features.indices, features.data)
+        )
+        return torch.sparse_csr_tensor(indptr, indices, data, size=features.shape)
+    return torch.from_numpy(np.array(features))
+
+
+def from_pyg(data: Data | list[Data], **options: Any) -> Graph:
+    """Take a PyG `Data`, a list of them, or a `Batch`.
+
+    `x`, `edge_index`, `edge_attr`, `edge_weight`, `y`, `num_nodes`, `names` and, for a collection, `ptr` are read.
+    Everything else stays with the caller. `options` are those of `Graph.from_edges` and win over what the data holds.
+    """
+    from torch_geometric.data import Batch
+
+    if isinstance(data, (list, tuple)):
+        if not data:
+            raise GpmError("the list of graphs is empty; give at least one PyG Data.")
+        data = Batch.from_data_list(list(data))
+    if "edge_index" not in data or data.num_nodes is None:
+        raise GpmError(
+            "the PyG object has no edge_index or no number of nodes; set data.edge_index and data.num_nodes."
+        )
+    found = {key: data[key] for key in ("edge_weight", "edge_attr", "x", "y") if key in data and data[key] is not None}
+    if "names" in data and data["names"] is not None and "ptr" not in data:
+        found["names"] = data["names"]
+    if "ptr" in data:
+        found["graph_ptr"] = data["ptr"]
+    return Graph.from_edges(data.edge_index, data.num_nodes, **(found | options))
+
+
+def to_pyg(graph: Graph) -> Data | list[Data]:
+    """Return a PyG `Data` (edges in the order of the rows), or a list of them for a collection of graphs.
+
+    Node names, where there are some, are `data.names`, a list.
+    """
+    from torch_geometric.data import Data
+
+    data = Data(edge_index=torch.from_numpy(graph.edge_index()), num_nodes=graph.num_nodes)
+    if graph.x is not None:
+        data.x = _to_torch(graph.x)
+    if graph.edge_attr is not None:
+        rows = graph.edge_attr if graph.edge_ids is None else graph.edge_attr[graph.edge_ids]
+        data.edge_attr = _to_torch(rows)
+    if graph.edge_weight is not None:
+        data.edge_weight = _to_torch(graph.edge_weight)
+    if graph.y is not None:
+        data.y = _to_torch(graph.y)
+    if graph.names is not None:
+        data.names = [graph.name(i) for i in range(graph.num_nodes)]
+    return data if graph.graph_ptr is None else _split(data, graph)
+
+
+def _split(whole: Data, graph: Graph) -> list[Data]:
+    from torch_geometric.data import Data
+
+    assert graph.graph_ptr is not None
+    parts = []
+    for i in range(graph.num_graphs):
+        first, last = int(graph.graph_ptr[i]), int(graph.graph_ptr[i + 1])
+        edges = slice(int(graph.indptr[first]), int(graph.indptr[last]))
+        part = Data(edge_index=whole.edge_index[:, edges] - first, num_nodes=last - first)
+        for key in ("edge_attr", "edge_weight"):
+            if key in whole:
+                part[key] = whole[key][edges]
+        for key in ("x", "names"):
+            if key in whole:
+                part[key] = whole[key][first:last]
+        if "y" in whole:
+            per_graph = len(whole.y) == graph.num_graphs != graph.num_nodes
+            part.y = whole.y[i : i + 1] if per_graph else whole.y[first:last]
+        parts.append(part)
+    return parts
+
+
+def from_networkx(graph: nx.Graph, *, weight: str | None = "weight", x: str | None = None) -> Graph:
+    """Take a NetworkX graph of any kind; its nodes become the names.
+
+    Args:
+        graph: Directed or not, with parallel edges or not.
+        weight: Edge attribute to use as weight where every edge has it; None for an unweighted graph.
+        x: Node attribute to use as features: a number or a list of numbers on every node.
+    """
+    nodes = list(graph.nodes)
+    number = {node: i for i, node in enumerate(nodes)}
+    edges = list(graph.edges(data=True))
+    pairs = np.array([(number[u], number[v]) for u, v, _ in edges], dtype=np.int64).reshape(-1, 2)
+    weighted = weight is not None and bool(edges) and all(weight in d for _, _, d in edges)
+    features = None
+    if x is not None:
+        missing = next((node for node in nodes if x not in graph.nodes[node]), None)
+        if missing is not None:
+            raise GpmError(f"node {missing!r} has no attribute {x!r}; set it on every node.")
+        features = np.array([graph.nodes[node][x] for node in nodes])
+    return Graph.from_edges(
+        pairs.T,
+        len(nodes),
+        edge_weight=np.array([d[weight] for _, _, d in edges], dtype=float) if weighted else None,
+        x=features,
+        names=nodes,
+        undirected=not graph.is_directed(),
+        duplicates="keep" if graph.is_multigraph() else "merge",
+    )
+
+
+def from_scipy(matrix: sp.sparray | sp.spmatrix, *, weighted: bool | None = None, **options: Any) -> Graph:
+    """Take a square SciPy sparse matrix: the stored entry (i, j) is the edge from i to j.
+
+    Args:
+        matrix: Any sparse format.
+        weighted: Use the values as weights; by default when they are not all 1.
+        options: Those of `Graph.from_edges`.
+    """
+    if matrix.shape[0] != matrix.shape[1]:
+        raise GpmError(f"an adjacency matrix must be square, got {matrix.shape[0]} x {matrix.shape[1]}.")
+    coo = sp.coo_array(matrix)
+    use = weighted if weighted is not None else bool((coo.data != 1).any())
+    weight = {"edge_weight": coo.data.astype(float)} if use else {}
+    return Graph.from_edges(np.stack([coo.row, coo.col]), matrix.shape[0], **(weight | options))

@@ -1,0 +1,96 @@
+"""The named datasets: loaded by PyG into the data root, from raw files at hand before any download.
+
+`GPM_DATA` names the data root (by default `gpm` in the user's cache folder). `GPM_RAW` may name a read-only folder of
+raw files in PyG's layout; what is needed is copied from there before anything is downloaded.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpm.errors import GpmError, nearest
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A named dataset: the PyG class, its root below the data root, its arguments, and the folder of its raw files."""
+
+    loader: str
+    root: str = ""
+    options: tuple[tuple[str, str], ...] = ()
+    raw: str = ""
+
+
+def _named(loader: str, name: str) -> Entry:
+    return Entry(loader, loader, (("name", name),), f"{loader}/{name}")
+
+
+CATALOG = {
+    "karate": Entry("KarateClub"),
+    "cora": _named("Planetoid", "Cora"),
+    "citeseer": _named("Planetoid", "CiteSeer"),
+    "pubmed": _named("Planetoid", "PubMed"),
+    "computers": _named("Amazon", "Computers"),
+    "photo": _named("Amazon", "Photo"),
+    "cs": _named("Coauthor", "CS"),
+    "mutag": _named("TUDataset", "MUTAG"),
+    "proteins": _named("TUDataset", "PROTEINS"),
+    "enzymes": _named("TUDataset", "ENZYMES"),
+}
+
+
+def data_root() -> Path:
+    """The folder for datasets: `GPM_DATA`, or `gpm` in the user's cache folder."""
+    if given := os.environ.get("GPM_DATA"):
+        return Path(given).expanduser()
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "gpm"
+
+
+def dataset_names() -> list[str]:
+    """The names that `load_dataset` knows."""
+    return list(CATALOG)
+
+
+def load_dataset(name: str) -> Any:
+    """Load a named dataset as PyG's `Dataset`, without a download where the raw files are at hand."""
+    import torch_geometric.datasets
+
+    entry = CATALOG.get(name.lower())
+    if entry is None:
+        raise GpmError(f"no dataset is named {name!r}.{nearest(name.lower(), CATALOG)} Known: {', '.join(CATALOG)}.")
+    loader = getattr(torch_geometric.datasets, entry.loader)
+    if not entry.root:
+        return loader()
+    _copy_raw(entry)
+    try:
+        return loader(str(data_root() / entry.root), **dict(entry.options))
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise GpmError(
+            f"could not load {name!r} ({reason}); without a connection, let GPM_RAW name a folder with {entry.raw}/raw."
+        ) from error
+
+
+def _copy_raw(entry: Entry) -> None:
+    """Copy a dataset's raw files from `GPM_RAW` if they are there and not yet in the data root: whole or not at all."""
+    given, target = os.environ.get("GPM_RAW"), data_root() / entry.raw
+    if not given or target.exists():
+        return
+    source = Path(given) / entry.raw
+    if not source.is_dir():
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        shutil.copytree(source, scratch / "copy", copy_function=shutil.copyfile)
+        for folder in [scratch / "copy", *(p for p in (scratch / "copy").rglob("*") if p.is_dir())]:
+            folder.chmod(0o755)  # the source may be read-only
+        (scratch / "copy").rename(target)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)

@@ -1,0 +1,381 @@
+"""Graph: one graph, or a collection of graphs, as compressed sparse rows with features and the user's own names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from gpm import csr
+from gpm.errors import GpmError
+from gpm.names import Name, Names
+
+if TYPE_CHECKING:
+    import networkx as nx
+    from torch_geometric.data import Data
+
+Features: TypeAlias = NDArray | sp.csr_array  # floats: dense, or sparse rows; integers: one category per column
+
+
+@dataclass(frozen=True)
+class Census:
+    """What was found in the edges, and what was done with it.
+
+    Attributes:
+        directed: Some edge has no reverse.
+        isolated: Nodes without any edge, in or out.
+        self_loops, duplicates: Edges (rows of the input) that are self-loops, or repeat an earlier edge.
+        dropped_loops, merged: Whether those self-loops were dropped and those duplicates merged.
+        mirrored: Edges were given once and entered in both directions.
+    """
+
+    directed: bool
+    isolated: int
+    self_loops: int
+    duplicates: int
+    dropped_loops: bool
+    merged: bool
+    mirrored: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Nodes 0..N-1 and their out-edges. Immutable: its arrays are read-only, in memory or mapped from disk.
+
+    Build one with `from_edges`, `from_pyg`, `from_networkx`, `from_scipy` or `open`.
+
+    Attributes:
+        indptr: Row pointers `[N+1]`, int64.
+        indices: Columns `[E]`, ascending in each row; int32 while node ids fit.
+        census: What the edges looked like.
+        edge_ids: Id of the edge behind each entry `[E]`, the row of `edge_attr`; None if entry e is edge e.
+        edge_weight: Weights `[E]`, not negative; None for an unweighted graph.
+        edge_cdf: Integer running sums of the weights in each row `[E]`.
+        x: Node features `[N, d]`. Floats are dense or sparse, integers are categories.
+        edge_attr: Edge features, by edge id.
+        y: Labels, of nodes or of graphs.
+        graph_ptr: `[G+1]`, graph g owns nodes `graph_ptr[g]` to `graph_ptr[g+1]`; None for a single graph.
+        names: The user's node names; None if nodes are known by number.
+    """
+
+    indptr: NDArray
+    indices: NDArray
+    census: Census
+    edge_ids: NDArray | None = None
+    edge_weight: NDArray | None = None
+    edge_cdf: NDArray | None = None
+    x: Features | None = None
+    edge_attr: Features | None = None
+    y: NDArray | None = None
+    graph_ptr: NDArray | None = None
+    names: Names | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray):
+                value = value.view(np.ndarray)
+                value.flags.writeable = False
+                object.__setattr__(self, field.name, value)
+
+    @classmethod
+    def from_edges(
+        cls,
+        edge_index: ArrayLike,
+        num_nodes: int | None = None,
+        *,
+        edge_weight: ArrayLike | None = None,
+        edge_attr: Any = None,
+        x: Any = None,
+        y: Any = None,
+        names: Iterable[object] | None = None,
+        graph_ptr: ArrayLike | None = None,
+        undirected: bool = False,
+        duplicates: Literal["merge", "keep"] = "merge",
+        self_loops: Literal["keep", "drop"] = "keep",
+        keep_ids: bool = False,
+    ) -> Graph:
+        """Build a graph from a list of edges.
+
+        Args:
+            edge_index: Integers `[2, E]`: sources and targets, as in PyG (NumPy or torch).
+            num_nodes: N; by default one more than the largest id.
+            edge_weight: `[E]`, finite and not negative. An edge of weight 0 exists but is never walked.
+            edge_attr: Features of the E edges: dense, SciPy sparse, or integer categories.
+            x: Features of the N nodes, likewise.
+            y: Labels of nodes or graphs.
+            names: N distinct names.
+            graph_ptr: `[G+1]` node ranges of a collection of graphs.
+            undirected: Each edge is given once and goes both ways.
+            duplicates: "merge" keeps the first of equal edges and adds up their weights; "keep" walks them as
+                parallel edges.
+            self_loops: "keep" or "drop" edges from a node to itself.
+            keep_ids: Remember which input edge each entry came from even without `edge_attr`.
+        """
+        source, target = _as_endpoints(edge_index)
+        count = _check_range(source, target, num_nodes)
+        weight = None if edge_weight is None else _as_weights(edge_weight, len(source))
+        attributes = _as_features(edge_attr, len(source), "edge_attr")
+        with_ids = keep_ids or weight is not None or attributes is not None
+        drop_loops = self_loops == "drop"
+        loops = int(np.count_nonzero(source == target))
+        indptr, indices, ids = csr.build(
+            source, target, count, undirected=undirected, self_loops=not drop_loops, with_ids=with_ids
+        )
+        if weight is not None:
+            weight = weight[ids]
+        repeats, merged_ptr = csr.count_duplicates(indptr, indices)
+        if repeats and duplicates == "merge":
+            indices, ids, weight = csr.merge_duplicates(indptr, indices, ids, weight, merged_ptr)
+            indptr = merged_ptr
+        repeated_loops = 0 if drop_loops or not loops else loops - len(np.unique(source[source == target]))
+        symmetric = undirected or csr.is_symmetric(indptr, indices)
+        census = Census(
+            directed=not symmetric,
+            isolated=_count_isolated(indptr, indices, symmetric),
+            self_loops=loops,
+            duplicates=(repeats + repeated_loops) // 2 if undirected else repeats,
+            dropped_loops=bool(loops and drop_loops),
+            merged=bool(repeats and duplicates == "merge"),
+            mirrored=undirected,
+        )
+        return cls(
+            indptr=indptr,
+            indices=indices,
+            census=census,
+            edge_ids=ids if keep_ids or attributes is not None else None,
+            edge_weight=weight,
+            edge_cdf=None if weight is None else csr.cumulate_weights(indptr, weight),
+            x=_as_features(x, count, "x"),
+            edge_attr=attributes,
+            y=None if y is None else _as_array(y),
+            graph_ptr=None if graph_ptr is None else _check_graph_ptr(graph_ptr, indptr, indices),
+            names=None if names is None else _check_names(Names(names), count),
+        )
+
+    @classmethod
+    def from_pyg(cls, data: Data | list[Data], **options: Any) -> Graph:
+        """Take a PyG `Data`, a list of them, or a `Batch`. `options` are those of `from_edges`."""
+        from gpm.convert import from_pyg
+
+        return from_pyg(data, **options)
+
+    @classmethod
+    def from_networkx(cls, graph: nx.Graph, *, weight: str | None = "weight", x: str | None = None) -> Graph:
+        """Take a NetworkX graph; its nodes become the names. See `gpm.convert.from_networkx`."""
+        from gpm.convert import from_networkx
+
+        return from_networkx(graph, weight=weight, x=x)
+
+    @classmethod
+    def from_scipy(cls, matrix: sp.sparray | sp.spmatrix, *, weighted: bool | None = None, **options: Any) -> Graph:
+        """Take a SciPy adjacency matrix: entry (i, j) is the edge from i to j. See `gpm.convert.from_scipy`."""
+        from gpm.convert import from_scipy
+
+        return from_scipy(matrix, weighted=weighted, **options)
+
+    @classmethod
+    def open(cls, folder: str | Path, *, verify: bool | None = None) -> Graph:
+        """Open a saved graph without reading it: its arrays are mapped from disk. See `gpm.storage.open_graph`."""
+        from gpm.storage import open_graph
+
+        return open_graph(Path(folder), verify=verify)
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the graph as a folder of `.npy` files and a JSON header. See `gpm.storage.save_graph`."""
+        from gpm.storage import save_graph
+
+        return save_graph(self, Path(folder), overwrite=overwrite)
+
+    def to_pyg(self) -> Data | list[Data]:
+        """Return a PyG `Data`, or a list of them for a collection."""
+        from gpm.convert import to_pyg
+
+        return to_pyg(self)
+
+    @property
+    def num_nodes(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def num_edges(self) -> int:
+        """Directed edges: an undirected edge counts twice."""
+        return len(self.indices)
+
+    @property
+    def num_graphs(self) -> int:
+        return 1 if self.graph_ptr is None else len(self.graph_ptr) - 1
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the structure that is walked: row pointers, columns, and what weighted walks need."""
+        return sum(a.nbytes for a in (self.indptr, self.indices, self.edge_cdf) if a is not None)
+
+    def degree(self) -> NDArray:
+        """Out-degree of every node `[N]`."""
+        return np.diff(self.indptr)
+
+    def neighbors(self, node: int) -> NDArray:
+        """Targets of the edges that leave a node, ascending."""
+        return self.indices[self.indptr[node] : self.indptr[node + 1]]
+
+    def edge_index(self) -> NDArray:
+        """All edges `[2, E]` in the order of the rows, int64."""
+        source = np.repeat(np.arange(self.num_nodes, dtype=np.int64), self.degree())
+        return np.stack([source, self.indices.astype(np.int64)])
+
+    def name(self, node: int) -> Name:
+        """What the user calls a node."""
+        return int(node) if self.names is None else self.names[int(node)]
+
+    def find(self, name: object) -> int:
+        """The node that the user calls so."""
+        if self.names is not None:
+            return self.names.find(name)
+        try:
+            node = int(str(name))
+        except ValueError:
+            node = -1
+        if not 0 <= node < self.num_nodes:
+            raise GpmError(f"no node {name!r}: this graph's nodes are numbered 0 to {self.num_nodes - 1}.")
+        return node
+
+    def summary(self) -> str:
+        """One line: how large the graph is, and what was found in its edges and done with it."""
+        c = self.census
+        edges = self.num_edges
+        if c.directed:
+            size = f"{edges:,} directed edges"
+        else:
+            size = f"{(edges + self._self_loop_entries()) // 2:,} undirected edges"
+        parts = [f"{self.num_nodes:,} nodes", size, f"{c.isolated:,} isolated"]
+        parts.append(f"{c.self_loops:,} self-loops" + (" (dropped)" if c.dropped_loops else ""))
+        handled = " (merged)" if c.merged else " (kept)"
+        parts.append(f"{c.duplicates:,} duplicates" + (handled if c.duplicates else ""))
+        if self.graph_ptr is not None:
+            parts.insert(0, f"{self.num_graphs:,} graphs")
+        if self.edge_weight is not None:
+            parts.append("weighted")
+        if self.x is not None:
+            parts.append(f"{self.x.shape[1]:,} {_kind(self.x)}")
+        return ", ".join(parts)
+
+    def _self_loop_entries(self) -> int:
+        return csr.count_self_loops(self.indptr, self.indices) if self.census.self_loops else 0
+
+    def header(self) -> dict[str, Any]:
+        """The facts that a saved graph's header repeats."""
+        return {"num_nodes": self.num_nodes, "num_edges": self.num_edges, "num_graphs": self.num_graphs} | asdict(
+            self.census
+        )
+
+    def __repr__(self) -> str:
+        return f"Graph({self.summary()})"
+
+
+def _kind(features: Features) -> str:
+    if sp.issparse(features):
+        return "sparse features"
+    return "categories" if np.issubdtype(features.dtype, np.integer) else "features"
+
+
+def _as_array(values: Any) -> NDArray:
+    """NumPy view of an array or tensor."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu().numpy()
+    return np.asarray(values)
+
+
+def _as_endpoints(edge_index: ArrayLike) -> tuple[NDArray, NDArray]:
+    pairs = _as_array(edge_index)
+    if pairs.size == 0:
+        pairs = np.zeros((2, 0), dtype=np.int64)
+    if pairs.ndim != 2 or pairs.shape[0] != 2:
+        raise GpmError(f"edge_index must have shape [2, E], got {list(pairs.shape)}; transpose a list of pairs.")
+    if not np.issubdtype(pairs.dtype, np.integer):
+        raise GpmError(f"edge_index must hold integers, got {pairs.dtype}; map your node names to 0..N-1 first.")
+    if pairs.dtype not in (np.int32, np.int64):
+        pairs = pairs.astype(np.int64)
+    return np.ascontiguousarray(pairs[0]), np.ascontiguousarray(pairs[1])
+
+
+def _check_range(source: NDArray, target: NDArray, num_nodes: int | None) -> int:
+    largest = max((int(a.max()) for a in (source, target) if a.size), default=-1)
+    count = largest + 1 if num_nodes is None else int(num_nodes)
+    if count < 0:
+        raise GpmError(f"num_nodes must not be negative, got {count}.")
+    for name, ends in (("starts at", source), ("ends at", target)):
+        if ends.size and (int(ends.min()) < 0 or int(ends.max()) >= count):
+            at = int(np.flatnonzero((ends < 0) | (ends >= count))[0])
+            raise GpmError(f"edge {at} {name} node {int(ends[at])}, but nodes are numbered 0 to {count - 1}.")
+    return count
+
+
+def _as_weights(edge_weight: ArrayLike, num_edges: int) -> NDArray:
+    weight = _as_array(edge_weight)
+    weight = weight.reshape(-1) if weight.size == num_edges else weight
+    if weight.shape != (num_edges,):
+        raise GpmError(f"edge_weight must have one entry per edge ({num_edges:,}), got shape {list(weight.shape)}.")
+    weight = weight.astype(np.float32 if weight.dtype == np.float32 else np.float64, copy=False)
+    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if bad.size:
+        raise GpmError(f"edge {bad[0]} has weight {weight[bad[0]]}; weights must be finite and not negative.")
+    return weight
+
+
+def _as_features(values: Any, rows: int, name: str) -> Features | None:
+    if values is None:
+        return None
+    if getattr(values, "is_sparse", False) or str(getattr(values, "layout", "")) == "torch.sparse_csr":
+        from gpm.convert import sparse_to_scipy
+
+        values = sparse_to_scipy(values)
+    if sp.issparse(values):
+        sparse = sp.csr_array(values)
+        sparse.sum_duplicates()
+        features: Features = sparse if sparse.dtype == np.float64 else sparse.astype(np.float32)
+    else:
+        features = _as_array(values)
+        features = features[:, None] if features.ndim == 1 else features
+        if features.dtype == bool:
+            features = features.astype(np.int64)
+        if not (np.issubdtype(features.dtype, np.integer) or np.issubdtype(features.dtype, np.floating)):
+            raise GpmError(f"{name} must hold numbers, got {features.dtype}; encode text before building the graph.")
+    if features.ndim != 2 or features.shape[0] != rows:
+        raise GpmError(f"{name} must have {rows:,} rows, got shape {list(features.shape)}.")
+    return features
+
+
+def _check_graph_ptr(graph_ptr: ArrayLike, indptr: NDArray, indices: NDArray) -> NDArray:
+    pointer = _as_array(graph_ptr).astype(np.int64)
+    count = len(indptr) - 1
+    if pointer.ndim != 1 or pointer.size < 1 or pointer[0] != 0 or pointer[-1] != count or (np.diff(pointer) < 0).any():
+        raise GpmError(f"graph_ptr must rise from 0 to the number of nodes ({count:,}).")
+    owner = np.repeat(np.arange(len(pointer) - 1), np.diff(pointer))
+    crossing = np.flatnonzero(np.repeat(owner, np.diff(indptr)) != owner[indices])
+    if crossing.size:
+        source = int(np.searchsorted(indptr, crossing[0], side="right")) - 1
+        raise GpmError(
+            f"the edge from node {source} to node {indices[crossing[0]]} joins two graphs of the collection."
+        )
+    return pointer
+
+
+def _check_names(names: Names, count: int) -> Names:
+    if len(names) != count:
+        raise GpmError(f"{len(names):,} names for {count:,} nodes; give one name per node.")
+    if (twice := names.first_duplicate()) is not None:
+        raise GpmError(f"two nodes are named {twice!r}; names must differ.")
+    return names
+
+
+def _count_isolated(indptr: NDArray, indices: NDArray, symmetric: bool) -> int:
+    alone = np.diff(indptr) == 0
+    if not symmetric:
+        alone[indices] = False
+    return int(alone.sum())
