@@ -86,7 +86,8 @@ def _complain(command: str, sentence: str) -> int:
 def _reword(message: str, parser: ArgumentParser) -> str:
     """Say what the parser found in one sentence that names the flag."""
     message = " ".join(message.split()).rstrip(".")
-    flags = [flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")]
+    shown = (action for action in parser._actions if action.dest not in ("help", "print_shtab"))
+    flags = [flag for action in shown for flag in action.option_strings if re.fullmatch(r"--[a-z_]+", flag)]
     if unknown := re.match(r"[Uu]nrecognized arguments: (--\w+)", message):
         return f"there is no flag {unknown[1]!r}.{nearest(unknown[1], flags)} Flags: {', '.join(sorted(flags))}."
     message = re.sub(r"Parser key \"(\w+)\": ", r"--\1: ", message)

@@ -32,7 +32,7 @@ def _to_torch(features: Any) -> torch.Tensor:
         indptr, indices, data = (
             torch.from_numpy(np.array(a)) for a in (features.indptr, features.indices, features.data)
         )
-        return torch.sparse_csr_tensor(indptr, indices, data, size=features.shape)
+        return torch.sparse_csr_tensor(indptr, indices, data, size=features.shape, check_invariants=False)
     return torch.from_numpy(np.array(features))
 
 

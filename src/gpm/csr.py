@@ -57,22 +57,22 @@ def _scatter(source, target, num_nodes, both, loops, parts, indptr, indices, ids
 
 
 @njit(cache=True, parallel=True)
-def _sort_rows(indptr, indices, ids):  # pragma: no cover - compiled
-    for v in prange(indptr.size - 1):
-        start, stop = indptr[v], indptr[v + 1]
-        is_sorted = True
-        for i in range(start + 1, stop):
-            if indices[i] < indices[i - 1]:
-                is_sorted = False
-                break
-        if is_sorted:
-            continue
-        if ids.size:
-            order = np.argsort(indices[start:stop], kind="mergesort")  # stable: equal columns stay in input order
-            indices[start:stop] = indices[start:stop][order]
-            ids[start:stop] = ids[start:stop][order]
-        else:
-            indices[start:stop].sort()
+def _transpose(from_indptr, from_indices, from_ids, parts, indptr, indices, ids):  # pragma: no cover - compiled
+    # Rows of the source ascend, so every row of the result comes out sorted, equal columns in their order.
+    num_nodes = indptr.size - 1
+    width = (num_nodes + parts - 1) // parts
+    for part in prange(parts):
+        low, high = part * width, min(num_nodes, (part + 1) * width)
+        cursor = indptr[low : max(low, high)].copy()
+        for v in range(num_nodes):
+            for i in range(from_indptr[v], from_indptr[v + 1]):
+                u = from_indices[i]
+                if low <= u < high:
+                    at = cursor[u - low]
+                    indices[at] = v
+                    if ids.size:
+                        ids[at] = from_ids[i]
+                    cursor[u - low] = at + 1
 
 
 @njit(cache=True, parallel=True)
@@ -154,16 +154,21 @@ def build(
         Row pointers `[N+1]`, columns and (or None) input positions; columns ascend in each row, and equal ones stand
         in input order.
     """
-    indptr = np.zeros(num_nodes + 1, dtype=np.int64)
     parts = max(1, min(get_num_threads(), 16))
-    _count(source, target, num_nodes, undirected, self_loops, parts, indptr)
-    np.cumsum(indptr, out=indptr)
-    entries = int(indptr[-1])
-    indices = np.empty(entries, dtype=index_dtype(num_nodes))
-    ids = np.empty(entries if with_ids else 0, dtype=index_dtype(len(source)))
-    _scatter(source, target, num_nodes, undirected, self_loops, parts, indptr, indices, ids)
-    _sort_rows(indptr, indices, ids)
-    return indptr, indices, ids if with_ids else None
+    how = num_nodes, undirected, self_loops, parts
+    entries_in, entries_out = np.zeros(num_nodes + 1, dtype=np.int64), np.zeros(num_nodes + 1, dtype=np.int64)
+    _count(target, source, *how, entries_in)
+    np.cumsum(entries_in, out=entries_in)
+    total = int(entries_in[-1])
+    # Bucket by target, then by source: two linear passes, and the rows are sorted.
+    halfway = np.empty(total, dtype=index_dtype(num_nodes))
+    halfway_ids = np.empty(total if with_ids else 0, dtype=index_dtype(len(source)))
+    _scatter(target, source, *how, entries_in, halfway, halfway_ids)
+    _count(source, target, *how, entries_out)
+    np.cumsum(entries_out, out=entries_out)
+    indices, ids = np.empty_like(halfway), np.empty_like(halfway_ids)
+    _transpose(entries_in, halfway, halfway_ids, parts, entries_out, indices, ids)
+    return entries_out, indices, ids if with_ids else None
 
 
 def count_duplicates(indptr: NDArray, indices: NDArray) -> tuple[int, NDArray]:

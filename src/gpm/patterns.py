@@ -194,9 +194,8 @@ class Tokenizer:
             raise GpmError(f"graph {graphs[np.argmin(size)]} has no nodes, so it has no patterns; leave it out.")
         key = np.uint64(make_key(self.seed, GRAPH_START))
         state = mix_array(graphs.astype(np.uint64) ^ key)
-        return pointer[graphs][:, None] + below_array(
-            mix_array(state[:, None] + numbers.astype(np.uint64)), size[:, None]
-        )
+        place = below_array(mix_array(state[:, None] + numbers.astype(np.uint64)), size[:, None])
+        return np.asarray(pointer[graphs][:, None] + place)
 
     def _walk(
         self, starts: NDArray, numbers: NDArray, length: int, forbidden: NDArray | None

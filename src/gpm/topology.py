@@ -182,7 +182,8 @@ def _refine(rows, color, fresh):  # pragma: no cover - compiled
                 elif i != j:
                     rest += mix(color[j] ^ GOLDEN_U)
             fresh[i] = mix(mix(color[i] + np.uint64(3) * mix(near + _ONE)) + rest)
-        color[:] = fresh
+        for i in range(n):
+            color[i] = fresh[i]
         if classes == last:
             break
         last, classes = classes, _distinct_values(color)
@@ -228,7 +229,8 @@ def _shape_keys(given, sizes, keys):  # pragma: no cover - compiled
         key = _refine(rows, own, fresh)
         if _distinct_values(own) < n:
             for v in range(n):
-                color[:] = own
+                for i in range(n):
+                    color[i] = own[i]
                 color[v] = mix(color[v] ^ GOLDEN_U)
                 key += mix(_refine(rows, color, fresh))
             key = mix(key)

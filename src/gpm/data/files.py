@@ -177,15 +177,20 @@ def _number(ends: list[tuple[str, str]]) -> tuple[np.ndarray, list[int] | list[s
 
 
 def _read_pyg(path: Path) -> Graph:
-    """Read what `torch.save` made of a PyG `Data`, a list of them, or a `Batch`; nothing in the file is executed."""
+    """Read what `torch.save` made of a PyG `Data` or a list of them; nothing in the file is executed."""
     import torch
     from torch_geometric.data import Data
+    from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+    from torch_geometric.data.storage import GlobalStorage
 
     try:
-        data = torch.load(path, weights_only=True)
+        with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
+            data = torch.load(path, weights_only=True)
     except Exception as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise GpmError(f"{path} cannot be read as a PyG file ({reason[:120]}); save a Data with torch.save.") from None
+        raise GpmError(
+            f"{path} cannot be read as a PyG file ({type(error).__name__}: more than plain data in it, or damaged); "
+            "torch.save a Data or a list of them (batch.to_data_list() of a Batch)."
+        ) from None
     if isinstance(data, (list, tuple)) and data and all(isinstance(d, Data) for d in data):
         return Graph.from_pyg(list(data))
     if not isinstance(data, Data):

@@ -1,0 +1,28 @@
+"""What the tests share: graphs to draw from, and the folder of real datasets if there is one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("gpm", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("gpm")
+
+
+@pytest.fixture
+def raw_files(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of raw files that GPM_RAW names; the data root is a fresh one. The marker says which are needed."""
+    needed = request.node.get_closest_marker("needs").args[0]
+    given = os.environ.get("GPM_RAW")
+    if not given or not (Path(given) / needed).is_dir():
+        pytest.skip(f"needs {needed}: let GPM_RAW name a folder that holds its raw files")
+    monkeypatch.setenv("GPM_DATA", str(tmp_path / "data"))
+    return Path(given)
+
+
+@pytest.fixture(autouse=True)
+def _own_data_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPM_DATA", str(tmp_path / "data"))

@@ -1,0 +1,106 @@
+"""The command line, as a user meets it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpm import __version__
+from gpm.__main__ import COMMANDS, _function, main
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == main(["--help"]) == 0
+    printed = capsys.readouterr().out
+    assert all(command in printed for command in COMMANDS)
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.strip() == __version__
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == 0
+    assert COMMANDS[command][1] in " ".join(capsys.readouterr().out.split())
+    assert (_function(command).__doc__ or "").startswith(COMMANDS[command][1])
+
+
+def test_info_says_what_it_runs_on(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info"]) == 0
+    printed = capsys.readouterr().out
+    assert all(word in printed for word in (__version__, "torch", "kernel", "threads", "data root"))
+
+
+def test_patterns_prints_counts_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "new" / "karate.svg"
+    assert main(["patterns", "karate", "--top", "3", "--lengths", "2", "4", "--out", str(out)]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith("karate: 34 nodes, 78 undirected edges")
+    assert [line.split()[0] for line in printed[2:5]] == ["1", "2", "3"]
+    assert out.is_file()
+
+
+def test_the_users_names_come_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "edges.csv").write_text("ann,bob\nbob,eve\neve,ann\n")
+    assert main(["patterns", str(tmp_path / "edges.csv"), "--node", "eve", "--lengths", "[2]"]) == 0
+    assert "e.g. eve-" in capsys.readouterr().out
+
+
+def test_flags_are_taken_as_people_type_them(capsys: pytest.CaptureFixture[str]) -> None:
+    forms = (
+        ["--non-backtracking", "--lengths", "2,4"],
+        ["--non_backtracking", "true", "--lengths=2,4"],
+        ["--non-backtracking=true", "--lengths", "[2,4]"],
+    )
+    printed = set()
+    for form in forms:
+        assert main(["patterns", "karate", *form]) == 0
+        printed.add(capsys.readouterr().out)
+    assert len(printed) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["pattern", "karate"], "there is no command 'pattern'. Did you mean 'patterns'?"),
+        (["patterns"], "the following arguments are required: graph."),
+        (["patterns", "krate"], "Did you mean 'karate'?"),
+        (["patterns", "karate", "--tp", "3"], "there is no flag '--tp'. Did you mean '--top'?"),
+        (["patterns", "karate", "--top", "many"], "--top: expected int, got many."),
+        (["patterns", "karate", "--top", "0"], "top must be at least 1, got 0."),
+        (["patterns", "karate", "--topology", "shap"], "--topology: expected 'loops', 'induced', 'shape', got shap."),
+        (["patterns", "karate", "--node", "99"], "no node '99': this graph's nodes are numbered 0 to 33."),
+        (["patterns", "karate", "--out", "x.gif"], "let its name end in one of .png"),
+        (["patterns", "karate", "--lengths", "99"], "lengths must be a list of 0 to 63"),
+        (["patterns", "karate", "--q", "0"], "q must lie between"),
+    ],
+)
+def test_mistakes_get_one_sentence_and_code_2(
+    arguments: list, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    complaint = capsys.readouterr().err
+    assert sentence in complaint
+    assert complaint.startswith("gpm")
+    assert complaint.count("\n") == 1
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    command = f"{sys.executable} -m gpm patterns karate | head -1"
+    ran = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, env=os.environ)
+    assert "Traceback" not in ran.stderr
+    assert ran.stdout.startswith("karate:")
+
+
+def test_importing_gpm_does_not_load_torch() -> None:
+    code = "import sys, gpm; assert 'torch' not in sys.modules; assert gpm.Graph.__name__ == 'Graph'"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_every_public_name_is_there() -> None:
+    import gpm
+
+    assert all(getattr(gpm, name) is not None for name in gpm.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        gpm.nothing  # noqa: B018

@@ -1,0 +1,183 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from gpm import GpmError, Graph, Tokenizer, WalkRule, walk
+from gpm.topology import KINDS
+from tests.graphs import RULES, graphs
+
+LENGTHS = st.sampled_from([(2, 4, 6, 8), (0, 1, 4, 8), (8,), (3, 0), (5, 2, 7)])
+
+
+def _graph(nodes: int = 50, edges: int = 200) -> Graph:
+    rng = np.random.default_rng(0)
+    return Graph.from_edges(rng.integers(0, nodes, (2, edges)), nodes, undirected=True, keep_ids=True)
+
+
+def _collection() -> Graph:
+    rng = np.random.default_rng(0)
+    sizes = [5, 1, 9, 3]
+    pointer = np.concatenate([[0], np.cumsum(sizes)])
+    edges = [rng.integers(0, n, (2, 3 * n)) + first for n, first in zip(sizes, pointer, strict=False)]
+    return Graph.from_edges(np.concatenate(edges, 1), int(pointer[-1]), graph_ptr=pointer, undirected=True)
+
+
+@given(graphs(), LENGTHS, st.sampled_from(RULES), st.integers(0, 99))
+def test_a_pattern_is_the_walk_of_its_number(graph: Graph, lengths: tuple, rule: WalkRule, seed: int) -> None:
+    tokenizer = Tokenizer(graph, lengths=lengths, pool=12, seed=seed, rule=rule, edges=True)
+    patterns = tokenizer.nodes(np.arange(graph.num_nodes))
+    assert patterns.nodes.shape == (graph.num_nodes, 12, max(lengths) + 1)
+    assert patterns.edges is not None
+    for slot, scale in enumerate(patterns.scales.tolist()):
+        numbers = patterns.numbers[:, slot]
+        assert (numbers % len(lengths) == lengths.index(scale)).all()
+        nodes, edges = walk(graph, np.arange(graph.num_nodes), numbers.numpy(), scale, seed=seed, rule=rule, edges=True)
+        np.testing.assert_array_equal(patterns.nodes[:, slot, : scale + 1], nodes)
+        np.testing.assert_array_equal(patterns.edges[:, slot, :scale], edges)
+        assert (patterns.nodes[:, slot, scale + 1 :] == -1).all()
+        assert (patterns.edges[:, slot, scale:] == -1).all()
+
+
+@given(LENGTHS, st.integers(4, 24), st.integers(0, 5))
+def test_training_draws_m_of_the_pool_evenly_over_the_scales(lengths: tuple, count: int, turn: int) -> None:
+    patterns = Tokenizer(_graph(), lengths=lengths, pool=24).nodes(np.arange(50), count=count, turn=turn)
+    assert patterns.numbers.shape == (50, count)
+    assert ((patterns.numbers >= 0) & (patterns.numbers < 24)).all()
+    assert all(len(set(row)) == count for row in patterns.numbers.tolist())
+    per_scale = [slots.stop - slots.start for _, slots in patterns.groups()]
+    assert [scale for scale, _ in patterns.groups()] == list(lengths)
+    assert max(per_scale) - min(per_scale) <= 1
+
+
+def test_every_pattern_of_the_pool_is_drawn_equally_often() -> None:
+    tokenizer = Tokenizer(_graph(), lengths=(1, 2), pool=32)
+    drawn = np.concatenate([tokenizer.nodes(np.arange(50), count=8, turn=t).numbers.numpy().ravel() for t in range(60)])
+    assert chisquare(np.bincount(drawn, minlength=32)).pvalue > 1e-4
+
+
+def test_all_patterns_hold_those_that_a_turn_draws() -> None:
+    tokenizer = Tokenizer(_graph(), pool=32, topology="shape")
+    whole, some = tokenizer.nodes([7, 3]), tokenizer.nodes([7, 3], count=8, turn=5)
+    for i in range(2):
+        for slot, number in enumerate(some.numbers[i].tolist()):
+            there = whole.numbers[i].tolist().index(number)
+            assert torch.equal(some.nodes[i, slot], whole.nodes[i, there])
+            keys = some.table.keys[some.topology[i, slot]], whole.table.keys[whole.topology[i, there]]
+            assert keys[0] == keys[1]
+
+
+def test_turns_differ_and_repeat() -> None:
+    tokenizer = Tokenizer(_graph())
+    first, again, other = (tokenizer.nodes([1, 2, 3], count=16, turn=t).numbers for t in (0, 0, 1))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_instances_do_not_depend_on_their_batch(kind: str) -> None:
+    tokenizer = Tokenizer(_graph(), topology=kind, pool=40)
+    batch, alone = tokenizer.nodes([4, 9, 30], count=20, turn=2), tokenizer.nodes([9], count=20, turn=2)
+    assert torch.equal(batch.nodes[1], alone.nodes[0])
+    np.testing.assert_array_equal(batch.table.keys[batch.topology[1]], alone.table.keys[alone.topology[0]])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kernels_and_threads_give_the_same_patterns(kind: str) -> None:
+    graph = _graph()
+    options = {"topology": kind, "rule": WalkRule(p=0.5, q=2), "seed": 3}
+    one, two, portable = (
+        Tokenizer(graph, **options, threads=1),
+        Tokenizer(graph, **options, threads=2),
+        Tokenizer(graph, **options, kernel="torch"),
+    )
+    expected = one.nodes(np.arange(50))
+    for other in (two.nodes(np.arange(50)), portable.nodes(torch.arange(50))):
+        assert torch.equal(other.nodes, expected.nodes)
+        assert torch.equal(other.topology, expected.topology)
+        np.testing.assert_array_equal(other.table.keys, expected.table.keys)
+
+
+def test_the_patterns_of_a_link_are_those_of_its_ends() -> None:
+    tokenizer = Tokenizer(_graph(), pool=16)
+    link = tokenizer.links([[3, 8], [8, 8]], count=8, turn=1)
+    assert link.sides is not None
+    for side in (0, 1):
+        end = tokenizer.nodes([[3, 8][side], 8], count=8, turn=1)
+        assert torch.equal(link.nodes[:, link.sides == side], end.nodes)
+    assert [slots.stop - slots.start for _, slots in link.groups()] == [4, 4, 4, 4]
+
+
+def test_a_forbidden_link_is_not_walked() -> None:
+    graph = Graph.from_edges([[0, 1, 2, 0], [1, 2, 3, 3]], undirected=True)
+    tokenizer = Tokenizer(graph, pool=400)
+
+    def crossings(forbid: bool) -> int:
+        nodes = tokenizer.links([[0, 1]], forbid=forbid).nodes
+        a, b = nodes[..., :-1], nodes[..., 1:]
+        return int((((a == 0) & (b == 1)) | ((a == 1) & (b == 0))).sum())
+
+    assert crossings(False) > 0
+    assert crossings(True) == 0
+
+
+def test_walks_of_a_graph_stay_in_it_and_start_uniformly() -> None:
+    collection = _collection()
+    patterns = Tokenizer(collection, pool=4000).graphs([2, 0, 1])
+    for place, number in enumerate((2, 0, 1)):
+        first, last = collection.graph_ptr[number : number + 2]
+        nodes = patterns.nodes[place]
+        assert (((nodes >= first) & (nodes < last)) | (nodes == -1)).all()
+        starts = np.bincount(nodes[:, 0].numpy() - first, minlength=last - first)
+        assert last - first == 1 or chisquare(starts).pvalue > 1e-4
+
+
+def test_a_single_graph_is_graph_number_zero() -> None:
+    assert set(Tokenizer(_graph(), pool=2000).graphs([0]).nodes[0, :, 0].tolist()) == set(range(50))
+
+
+def test_no_instances_give_no_patterns() -> None:
+    tokenizer = Tokenizer(_graph())
+    assert tokenizer.nodes([]).nodes.shape == (0, 128, 9)
+    assert tokenizer.links([]).nodes.shape == (0, 256, 9)
+    assert len(tokenizer.graphs([]).table) == 0
+
+
+def test_edge_ids_come_where_features_need_them() -> None:
+    graph = Graph.from_edges([[0, 1], [1, 2]], undirected=True, edge_attr=np.array([[1.0], [2.0]]))
+    assert Tokenizer(graph).nodes([0]).edges is not None
+    assert Tokenizer(_graph()).nodes([0]).edges is None
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"lengths": []}, "lengths must be a list"),
+        ({"lengths": [64]}, "lengths must be a list of 0 to 63"),
+        ({"lengths": [2, 2]}, "lengths must differ"),
+        ({"pool": 3}, "a pool of 3 patterns is too small for 4 lengths"),
+        ({"topology": "shapes"}, "unknown topology 'shapes'"),
+    ],
+)
+def test_impossible_tokenizers_are_refused(options: dict, sentence: str) -> None:
+    with pytest.raises(GpmError, match=sentence):
+        Tokenizer(_graph(), **options)
+
+
+def test_bad_instances_get_a_sentence() -> None:
+    tokenizer = Tokenizer(_graph())
+    with pytest.raises(GpmError, match="no start node 50"):
+        tokenizer.nodes([50])
+    with pytest.raises(GpmError, match=r"pairs must have shape \[B, 2\]"):
+        tokenizer.links([[1, 2, 3]])
+    with pytest.raises(GpmError, match="graphs are numbered 0 to 0"):
+        tokenizer.graphs([1])
+    with pytest.raises(GpmError, match="count must lie between 4"):
+        tokenizer.nodes([0], count=129)
+    with pytest.raises(GpmError, match="nodes must be integers"):
+        tokenizer.nodes([0.5])
+    hollow = Graph.from_edges([[0], [1]], 2, graph_ptr=[0, 2, 2])
+    with pytest.raises(GpmError, match="graph 1 has no nodes"):
+        Tokenizer(hollow).graphs([0, 1])

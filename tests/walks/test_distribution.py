@@ -1,0 +1,127 @@
+"""Steps follow the exact law: chi-square against the definition, where a wrong rule would show."""
+
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import chi2
+
+from gpm import Graph, WalkRule, walk
+from tests.graphs import step_law
+
+WALKS = 40_000
+CHANCE = 1e-4  # a right kernel fails so seldom; seeds are fixed, so it fails always or never
+
+# A triangle 0-1-2, a square behind it, a hub (3), a pendant (7): from most places there is a way back, a common
+# neighbour and a far node.
+EDGES = np.array([(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (4, 5), (5, 2), (3, 6), (3, 0), (3, 7), (6, 4), (1, 5)]).T
+WEIGHTS = np.array([1, 5, 0.2, 2, 1, 0, 3, 0.7, 1, 4, 0.1, 1])
+BACK = np.array([(1, 0), (2, 1), (3, 2), (7, 3), (4, 3), (6, 3), (5, 4), (4, 6), (2, 5), (0, 0), (7, 7), (0, 1)]).T
+
+GRAPHS = {
+    "undirected": Graph.from_edges(EDGES, 8, undirected=True),
+    "weighted": Graph.from_edges(EDGES, 8, undirected=True, edge_weight=WEIGHTS),
+    "directed": Graph.from_edges(np.concatenate([EDGES, BACK], 1), 8, duplicates="keep"),
+    "directed weighted": Graph.from_edges(
+        np.concatenate([EDGES, BACK], 1), 8, edge_weight=np.concatenate([WEIGHTS, WEIGHTS[::-1]]), duplicates="keep"
+    ),
+}
+
+
+def surprise(counts: dict[tuple, Counter], law) -> float:
+    """p-value of all counts, by context, against the exact law of each context."""
+    statistic, freedom = 0.0, 0
+    for context, counter in counts.items():
+        expected: NDArray = law(*context) * counter.total()
+        seen = np.array([counter[i] for i in range(len(expected))])
+        assert seen[expected == 0].sum() == 0, f"an impossible step after {context}"
+        likely = expected >= 5
+        statistic += float((((seen - expected) ** 2)[likely] / expected[likely]).sum())
+        freedom += max(int(likely.sum()) - 1, 0)
+    return float(chi2.sf(statistic, freedom))
+
+
+def count_steps(nodes: NDArray, second_order: bool) -> tuple[dict[tuple, Counter], dict[tuple, Counter]]:
+    """How often each node followed a start, and each pair of nodes."""
+    first, later = defaultdict(Counter), defaultdict(Counter)
+    for path in nodes.reshape(-1, nodes.shape[-1]).tolist():
+        first[(path[0], None)][path[1]] += 1
+        for t, v, x in zip(path, path[1:], path[2:], strict=False):
+            later[(v, t if second_order else None)][x] += 1
+    return first, later
+
+
+@pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS.keys())
+@pytest.mark.parametrize("q", [0.1, 1, 10])
+@pytest.mark.parametrize("p", [0.1, 1, 10])
+def test_node2vec_steps_are_exact(graph: Graph, p: float, q: float) -> None:
+    rule = WalkRule(p=p, q=q)
+    starts = np.arange(WALKS) % 8
+    nodes, _ = walk(graph, starts, np.arange(WALKS), 4, seed=1, rule=rule)
+    first, later = count_steps(nodes, rule.second_order)
+    assert surprise(first, lambda v, t: step_law(graph, rule, v, t)) > CHANCE
+    assert surprise(later, lambda v, t: step_law(graph, rule, v, t)) > CHANCE
+
+
+@pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS.keys())
+@pytest.mark.parametrize("q", [0.2, 1, 5])
+def test_non_backtracking_steps_are_exact(graph: Graph, q: float) -> None:
+    rule = WalkRule(non_backtracking=True, q=q)
+    nodes, _ = walk(graph, np.arange(WALKS) % 8, np.arange(WALKS), 4, seed=2, rule=rule)
+    _, later = count_steps(nodes, True)
+    assert surprise(later, lambda v, t: step_law(graph, rule, v, t)) > CHANCE
+
+
+@pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS.keys())
+@pytest.mark.parametrize("rule", [WalkRule(), WalkRule(p=0.1, q=10), WalkRule(p=10, q=0.1)])
+def test_steps_beside_a_forbidden_edge_follow_the_law_without_it(graph: Graph, rule: WalkRule) -> None:
+    source, target = graph.edge_index()
+    keep = ~(((source == 2) & (target == 3)) | ((source == 3) & (target == 2)))
+    weight = None if graph.edge_weight is None else graph.edge_weight[keep]
+    without = Graph.from_edges(np.stack([source, target])[:, keep], 8, edge_weight=weight, duplicates="keep")
+    nodes, _ = walk(graph, np.arange(WALKS) % 8, np.arange(WALKS), 4, seed=3, rule=rule, forbidden=(2, 3))
+    first, later = count_steps(nodes, rule.second_order)
+
+    def law(v: int, t: int | None) -> NDArray:
+        # The walk may not cross the edge, but 2 and 3 stay neighbours: only the exits change.
+        exact = step_law(without, rule, v, None)
+        if t is not None:
+            near = [x == t or x in graph.neighbors(t) for x in range(8)]
+            exact = exact * np.where(near, 1.0, 1.0 / rule.q)
+            exact[t] *= 1.0 / rule.p
+            exact = exact / exact.sum() if exact.sum() else np.eye(8)[v]
+        return exact
+
+    assert surprise(first, law) > CHANCE
+    assert surprise(later, law) > CHANCE
+
+
+def test_walks_of_one_node_are_independent_of_each_other() -> None:
+    graph = GRAPHS["undirected"]
+    nodes, _ = walk(graph, 2, np.arange(WALKS), 1, seed=4)
+    pairs = Counter(zip(nodes[:-1, 1].tolist(), nodes[1:, 1].tolist(), strict=True))
+    exits = graph.neighbors(2).tolist()
+    expected = (WALKS - 1) / len(exits) ** 2
+    statistic = sum((pairs[(a, b)] - expected) ** 2 / expected for a in exits for b in exits)
+    assert chi2.sf(statistic, len(exits) ** 2 - 1) > CHANCE
+
+
+def test_the_well_known_mistake_would_be_caught() -> None:
+    """A rejected return that is then tried as a far node returns too often where q < p; the test above must see it."""
+    graph, p, q = GRAPHS["undirected"], 10.0, 0.1
+    rule, top = WalkRule(p=p, q=q), max(1 / p, 1.0, 1 / q)
+
+    def mistaken(v: int, t: int) -> NDArray:
+        weights = (step_law(graph, WalkRule(), v, None) > 0).astype(float)
+        adjacent = np.isin(np.arange(8), graph.neighbors(t))
+        accept = np.where(adjacent, 1.0, 1 / q) / top
+        accept[t] = 1 / p / top + (1 - 1 / p / top) * (1 / q) / top
+        return weights * accept / (weights * accept).sum()
+
+    rng = np.random.default_rng(0)
+    counts: dict[tuple, Counter] = {}
+    for v, t in ((3, 2), (2, 3), (5, 2)):
+        drawn = rng.choice(8, size=5000, p=mistaken(v, t))
+        counts[(v, t)] = Counter(drawn.tolist())
+    assert surprise(counts, lambda v, t: step_law(graph, rule, v, t)) < 1e-12
