@@ -216,6 +216,11 @@ class Graph:
         """Bytes of the structure that is walked: row pointers, columns, and what weighted walks need."""
         return sum(a.nbytes for a in (self.indptr, self.indices, self.edge_cdf) if a is not None)
 
+    @property
+    def is_simple(self) -> bool:
+        """Whether no two edges lead from one node to the same other (or to itself)."""
+        return self.census.merged or self.census.duplicates == 0
+
     def degree(self) -> NDArray:
         """Out-degree of every node `[N]`."""
         return np.diff(self.indptr)

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from gpm.errors import GpmError
 from gpm.graph import Graph
 from gpm.hashing import GOLDEN_U, mix
-from gpm.walks.compiled import contains, threads_for
+from gpm.walks.compiled import threads_for
+from gpm.walks.kernels import contains
 
 Kind = Literal["loops", "induced", "shape"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gpm import GpmError, Graph, WalkRule, has_edge, walk
 from gpm.hashing import GOLDEN, MASK, _mix_int, make_key
-from gpm.walks.compiled import BLOCK, CHUNK
+from gpm.walks.kernels import BLOCK, CHUNK
 from tests.graphs import RULES, graphs, weight_matrix
 
 rules = st.sampled_from(RULES)
@@ -184,6 +184,8 @@ def test_has_edge_equals_the_matrix() -> None:
     graph = Graph.from_edges(np.random.default_rng(3).integers(0, 20, (2, 60)), 20)
     every = np.arange(20)
     np.testing.assert_array_equal(has_edge(graph, every[:, None], every), weight_matrix(graph) > 0)
+    with pytest.raises(GpmError, match="outside 0 to 19"):
+        has_edge(graph, 0, 20)
 
 
 def test_empty_isolated_and_looping() -> None:

@@ -26,6 +26,8 @@ class TensorGraph:
         cdf: Running sums of weights `[E]`, or None.
         edge_ids: `[E]`, or None.
         depth: Rounds of a binary search in the longest row.
+        simple: No parallel edges.
+        plain: Nor one-way edges.
     """
 
     indptr: Tensor
@@ -33,6 +35,8 @@ class TensorGraph:
     cdf: Tensor | None
     edge_ids: Tensor | None
     depth: int
+    simple: bool
+    plain: bool
 
     @classmethod
     def of(cls, graph: Graph, device: torch.device | str = "cpu") -> TensorGraph:
@@ -44,6 +48,8 @@ class TensorGraph:
             cdf=None if graph.edge_cdf is None else _to(graph.edge_cdf, device),
             edge_ids=None if graph.edge_ids is None else _to(graph.edge_ids, device),
             depth=longest.bit_length(),
+            simple=graph.is_simple,
+            plain=graph.is_simple and not graph.census.directed,
         )
 
     @property
@@ -78,13 +84,16 @@ def walk_tensors(
     banned = None if forbidden is None else forbidden.long().expand(*shape, 2).reshape(-1, 2)
     state = mix_tensor(mix_tensor(begin ^ signed(make_key(seed))) + number)
     stepper = _Stepper(graph, rule, state)
-    now, came_from = begin, None
+    plain = graph.plain and rule.second_order and stepper.cdf is None and banned is None
+    now, back = begin, None
     nodes, crossed = [begin], []
     for step in range(length):
-        at = stepper.choose(now, came_from, _banned_target(now, banned), step)
-        moved = at >= 0
-        came_from = now if rule.second_order else None
-        now = torch.where(moved, _take(graph.indices, at).long(), now)
+        if plain:
+            at = stepper.choose_plain(now, back, step)
+        else:
+            at = stepper.choose(now, back, _banned_target(now, banned), step)
+        back = now if rule.second_order else None
+        now = torch.where(at >= 0, _take(graph.indices, at).long(), now)
         nodes.append(now)
         crossed.append(at)
     path = torch.stack(nodes, -1).to(graph.indices.dtype).reshape(*shape, length + 1)
@@ -111,58 +120,103 @@ def _take(values: Tensor, at: Tensor) -> Tensor:
 
 
 class _Stepper:
-    """One step of many walks at once; `choose` mirrors the compiled `_open_step` and `_draw_step`."""
+    """One step of many walks at once; `choose` mirrors the compiled `_open_step`, `_draw_step` and `_test_draws`."""
 
     def __init__(self, graph: TensorGraph, rule: WalkRule, state: Tensor) -> None:
         self.graph, self.rule, self.state = graph, rule, state
         self.cdf = graph.cdf if rule.weighted else None
-        self.far, self.back = 1.0 / rule.q, 1.0 / rule.p
-        self.ceiling, self.floor = max(1.0, self.far), min(1.0, self.far)
+        self.far, self.back_weight = 1.0 / rule.q, 1.0 / rule.p
+        self.both_rows = self.far < 1.0 and graph.simple and self.cdf is None
 
-    def choose(self, now: Tensor, came_from: Tensor | None, banned: Tensor | None, step: int) -> Tensor:
+    def choose(self, now: Tensor, back: Tensor | None, banned: Tensor | None, step: int) -> Tensor:
         begin, stop = self.graph.indptr[now], self.graph.indptr[now + 1]
+        nowhere = torch.full_like(now, -1)
+        banned = nowhere if banned is None else banned
         f0, f1 = self._range(begin, stop, banned)
-        if came_from is not None and banned is not None:
-            b0, b1 = self._range(begin, stop, torch.where(came_from == banned, -1, came_from))
-        else:
-            b0, b1 = self._range(begin, stop, came_from)
+        b0, b1 = self._range(begin, stop, nowhere if back is None else torch.where(back == banned, -1, back))
         before_f, before_b = self._mass(begin, f0), self._mass(begin, b0)
         mass_f, mass_b = self._mass(begin, f1) - before_f, self._mass(begin, b1) - before_b
         rest = self._mass(begin, stop) - mass_f - mass_b
-        weight_b = mass_b.double() * self.back
+        weight_b = mass_b.double() * self.back_weight
         if self.rule.non_backtracking:
             weight_b = torch.where(rest > 0, 0.0, weight_b)
-        total = weight_b + rest.double() * self.ceiling
-        at = torch.full_like(now, -1)
+        if back is None:
+            certain = total = rest.double()
+            back_begin = back_stop = torch.zeros_like(now)
+        else:
+            back_begin, back_stop = self.graph.indptr[back], self.graph.indptr[back + 1]
+            span = torch.minimum(rest, back_stop - back_begin) if self.both_rows else rest
+            certain = weight_b + rest.double() * min(1.0, self.far)
+            total = certain + span.double() * abs(1.0 - self.far)
+        at, back = nowhere.clone(), nowhere if back is None else back
         open_ = (total > 0).nonzero().squeeze(-1)  # walks that have not yet chosen
         draw = 0
         while len(open_):
             o = open_
-            position = self._bits(o, step, draw)
-            r = self._draw(position, rest[o])
+            bits = self._bits(o, step, draw)
+            luck = self._unit(self._bits(o, step, draw + 1)) * total[o]
+            r = self._draw(bits, rest[o])
             first_f = before_f[o] <= before_b[o]
             r = r + torch.where(first_f & (r >= before_f[o]), mass_f[o], 0)
             r = r + torch.where(r >= before_b[o], mass_b[o], 0)
             r = r + torch.where(~first_f & (r >= before_f[o]), mass_f[o], 0)
-            returns = (weight_b[o] > 0) & (self._unit(self._bits(o, step, draw + 1)) * total[o] < weight_b[o])
-            r = torch.where(returns, before_b[o] + self._draw(position, mass_b[o]), r)
+            r = torch.where(luck < weight_b[o], before_b[o] + self._draw(bits, mass_b[o]), r)
             found = begin[o] + r if self.cdf is None else self._lower(self.cdf, begin[o], stop[o], r + 1)
-            accepted = returns
-            if came_from is None or self.ceiling == self.floor:
-                accepted = torch.ones_like(returns)
-            else:
-                luck = self._unit(self._bits(o, step, draw + 2)) * self.ceiling
-                near = self._contains(came_from[o], _take(self.graph.indices, found).long())
-                accepted = accepted | (luck < torch.where(near, 1.0, self.far))
+            accepted = luck < certain[o]
+            if not bool(accepted.all()):
+                drawn = _take(self.graph.indices, found).long()
+                near, _ = self._find(back_begin[o], back_stop[o], drawn)
+                passes = near if self.far < 1.0 else ~near
+                if self.both_rows:
+                    degree = back_stop[o] - back_begin[o]
+                    theirs = ~accepted & (degree < rest[o])
+                    drawn = _take(self.graph.indices, back_begin[o] + self._draw(bits, degree)).long()
+                    common, place = self._find(begin[o], stop[o], drawn)
+                    common = common & (drawn != back[o]) & (drawn != banned[o])
+                    passes, found = torch.where(theirs, common, passes), torch.where(theirs, place, found)
+                accepted = accepted | passes
             at[o[accepted]] = found[accepted]
             open_ = o[~accepted]
-            draw += 3
+            draw += 2
         return at
 
-    def _range(self, begin: Tensor, stop: Tensor, wanted: Tensor | None) -> tuple[Tensor, Tensor]:
+    def choose_plain(self, now: Tensor, back: Tensor | None, step: int) -> Tensor:
+        """`choose` for plain rows, as the compiled `_walk_plain`."""
+        begin = self.graph.indptr[now]
+        degree = self.graph.indptr[now + 1] - begin
+        turn, floor = self.rule.non_backtracking, min(1.0, self.far)
+        extra = 0.0 if turn else max(0.0, self.back_weight - floor)
+        kept = (0.0 if turn else min(1.0, self.back_weight / floor)) * floor
+        free = torch.ones_like(now, dtype=torch.bool) if back is None else (degree == 1) & turn
+        back = now if back is None else back
+        back_begin = self.graph.indptr[back]
+        back_degree = self.graph.indptr[back + 1] - back_begin
+        span = degree if self.far >= 1.0 else torch.minimum(degree, back_degree)
+        certain = extra + degree.double() * floor
+        total = certain + span.double() * abs(1.0 - self.far)
+        then = now.clone()
+        open_ = (degree > 0).nonzero().squeeze(-1)
+        draw = 0
+        while len(open_):
+            o = open_
+            luck = torch.where(free[o], -1.0, self._unit(self._bits(o, step, draw + 1)) * total[o])
+            tested = luck >= certain[o]
+            theirs = tested & (span[o] < degree[o])
+            place = self._draw(self._bits(o, step, draw), torch.where(theirs, span[o], degree[o]))
+            drawn = self.graph.indices[torch.where(theirs, back_begin[o], begin[o]) + place].long()
+            drawn = torch.where((luck >= 0) & (luck < extra), back[o], drawn)
+            returns = (drawn == back[o]) & (luck >= extra)
+            rejected = returns & (tested | (luck - extra >= kept * degree[o].double()))
+            low = torch.where(theirs, begin[o], back_begin[o])
+            found, _ = self._find(low, low + torch.where(theirs, degree[o], back_degree[o]), drawn)
+            rejected = rejected | (tested & ~returns & (found != (self.far < 1.0)))
+            then[o] = drawn
+            open_ = o[rejected]
+            draw += 2
+        return torch.where(degree > 0, self._lower(self.graph.indices, begin, begin + degree, then), -1)
+
+    def _range(self, begin: Tensor, stop: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
         """The entries of each row that lead to the wanted node; an empty range at `begin` for none (negative)."""
-        if wanted is None:
-            return begin, begin
         low = self._lower(self.graph.indices, begin, stop, wanted)
         high = self._lower(self.graph.indices, low, stop, wanted + 1)
         return torch.where(wanted < 0, begin, low), torch.where(wanted < 0, begin, high)
@@ -174,10 +228,10 @@ class _Stepper:
             low, high = torch.where(less, middle + 1, low), torch.where(less, high, middle)
         return low
 
-    def _contains(self, node: Tensor, wanted: Tensor) -> Tensor:
-        stop = self.graph.indptr[node + 1]
-        at = self._lower(self.graph.indices, self.graph.indptr[node], stop, wanted)
-        return (at < stop) & (_take(self.graph.indices, at).long() == wanted)
+    def _find(self, begin: Tensor, stop: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+        """Whether the wanted nodes stand in the rows [begin, stop), and where they would."""
+        at = self._lower(self.graph.indices, begin, stop, wanted)
+        return (at < stop) & (_take(self.graph.indices, at).long() == wanted), at
 
     def _mass(self, begin: Tensor, at: Tensor) -> Tensor:
         if self.cdf is None:
