@@ -21,7 +21,7 @@ from gpm.errors import GpmError
 from gpm.graph import Graph
 from gpm.hashing import GOLDEN_U, mix
 from gpm.walks.compiled import threads_for
-from gpm.walks.kernels import contains
+from gpm.walks.kernels import CHUNK, contains
 
 Kind = Literal["loops", "induced", "shape"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -99,11 +99,17 @@ def _adjacency(indptr, indices, directed, walk, code, distinct, node, rows):  # 
             rows[seen] = 0
             seen += 1
     for i in range(distinct):
+        degree = indptr[node[i] + 1] - indptr[node[i]]
         for j in range(i):
-            forth = contains(indptr, indices, node[i], node[j])
+            a, b = node[i], node[j]
+            if directed:
+                forth, back = contains(indptr, indices, a, b), contains(indptr, indices, b, a)
+            elif degree <= indptr[b + 1] - indptr[b]:  # the shorter row answers for both
+                forth = back = contains(indptr, indices, a, b)
+            else:
+                forth = back = contains(indptr, indices, b, a)
             rows[i] |= np.uint64(forth) << np.uint64(j)
-            both = contains(indptr, indices, node[j], node[i]) if directed else forth
-            rows[j] |= np.uint64(both) << np.uint64(i)
+            rows[j] |= np.uint64(back) << np.uint64(i)
 
 
 @njit(nogil=True)
@@ -113,28 +119,25 @@ def _rows_key(rows, distinct, key):  # pragma: no cover - compiled
     return key
 
 
+@njit(cache=True, nogil=True)
+def _keys(indptr, indices, directed, walks, kind, first, last, keys):  # pragma: no cover - compiled
+    length = walks.shape[1]
+    code, node, rows = np.empty(length, np.int8), np.empty(length, np.int64), np.empty(length, np.uint64)
+    for w in range(first, last):
+        distinct = _anonymise(walks[w], code)
+        key = _loops_key(code)
+        if kind != _LOOPS:
+            _adjacency(indptr, indices, directed, walks[w], code, distinct, node, rows)
+            key = _rows_key(rows, distinct, mix(key) if kind == _INDUCED else np.uint64(distinct))
+        keys[w] = key
+
+
 @njit(cache=True, parallel=True)
 def _keys_parallel(indptr, indices, directed, walks, kind, keys):  # pragma: no cover - compiled
-    for w in prange(walks.shape[0]):
-        keys[w] = _key(indptr, indices, directed, walks[w], kind)
-
-
-@njit(cache=True, nogil=True)
-def _keys_serial(indptr, indices, directed, walks, kind, keys):  # pragma: no cover - compiled
-    for w in range(walks.shape[0]):
-        keys[w] = _key(indptr, indices, directed, walks[w], kind)
-
-
-@njit(nogil=True)
-def _key(indptr, indices, directed, walk, kind):  # pragma: no cover - compiled
-    code = np.empty(walk.size, np.int8)
-    distinct = _anonymise(walk, code)
-    key = _loops_key(code)
-    if kind == _LOOPS:
-        return key
-    node, rows = np.empty(distinct, np.int64), np.empty(distinct, np.uint64)
-    _adjacency(indptr, indices, directed, walk, code, distinct, node, rows)
-    return _rows_key(rows, distinct, mix(key) if kind == _INDUCED else np.uint64(distinct))
+    count = walks.shape[0]
+    for chunk in prange((count + CHUNK - 1) // CHUNK):
+        last = min(count, (chunk + 1) * CHUNK)
+        _keys(indptr, indices, directed, walks, kind, chunk * CHUNK, last, keys)
 
 
 @njit(cache=True, nogil=True)
@@ -279,7 +282,10 @@ def find_topologies(
     where = graph.indptr, graph.indices, graph.census.directed
     keys = np.empty(len(walks), dtype=np.uint64)
     with threads_for(threads, len(walks)) as parallel:
-        (_keys_parallel if parallel else _keys_serial)(*where, walks, KINDS.index(kind), keys)
+        if parallel:
+            _keys_parallel(*where, walks, KINDS.index(kind), keys)
+        else:
+            _keys(*where, walks, KINDS.index(kind), 0, len(walks), keys)
     first, inverse = distinct(keys)
     table, codes = keys[first], np.empty((len(first), walks.shape[1]), dtype=np.int8)
     rows = np.zeros((len(first), walks.shape[1]) if kind != "loops" else (0, 0), dtype=np.uint64)

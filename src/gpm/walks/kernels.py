@@ -3,6 +3,7 @@
 On a graph larger than the cache a walk is a chain of cache misses. A block of walks therefore advances one step at a
 time, in short loops that each do one thing (read row pointers; draw; read columns), so that many misses are under
 way at once. Binary searches advance in step too, and what cannot be predicted is computed rather than branched on.
+Indices that come out of arrays are made unsigned in hot loops: numba tests signed ones for being negative.
 
 W walks of L steps; `rows` = (indptr, indices, cdf or empty), `jobs` = (starts [W], numbers [W], forbidden [W, 2] or
 empty), `out` = (nodes [W, L+1], edges [W, L] or empty), `law` = (1/p, 1/q, turn back only at dead ends, look back at
@@ -361,20 +362,21 @@ def walk_plain(rows, jobs, key, law, first, last, out):  # pragma: no cover - co
             draw = 0
             while opened > 0:
                 for k in range(opened):
-                    i = search.open[k]
-                    span = degree[i] if far >= 1.0 else min(degree[i], back_degree[i])
-                    certain = extra + np.float64(degree[i]) * floor
-                    free = (step == 0) | (turn & (degree[i] == 1))
-                    chance = _unit(_bits(state[i], step, draw + 1)) * (certain + np.float64(span) * gap)
+                    o = np.uint64(search.open[k])
+                    span = degree[o] if far >= 1.0 else min(degree[o], back_degree[o])
+                    certain = extra + np.float64(degree[o]) * floor
+                    free = (step == 0) | (turn & (degree[o] == 1))
+                    chance = _unit(_bits(state[o], step, draw + 1)) * (certain + np.float64(span) * gap)
                     luck[k] = -1.0 if free else chance
                     tested = luck[k] >= certain
-                    theirs = tested & (span < degree[i])
+                    theirs = tested & (span < degree[o])
                     search.kind[k] = np.int64(tested) + np.int64(theirs)
-                    at[i] = (back_begin[i] if theirs else begin[i]) + _draw(
-                        _bits(state[i], step, draw), span if theirs else degree[i], False
+                    at[o] = (back_begin[o] if theirs else begin[o]) + _draw(
+                        _bits(state[o], step, draw), span if theirs else degree[o], False
                     )
                 for k in range(opened):
-                    then[search.open[k]] = indices[at[search.open[k]]]
+                    o = np.uint64(search.open[k])
+                    then[o] = indices[np.uint64(at[o])]
                 opened = _test_plain(indices, far, extra, kept * floor, opened, search, luck, then, f)
                 draw += 2
             for i in range(count):
@@ -391,18 +393,18 @@ def _test_plain(indices, far, extra, kept, count, search, luck, then, f):  # pra
     back, begin, degree, back_begin, back_degree = f[1], f[2], f[3], f[4], f[5]
     tests = still_open = np.int64(0)
     for k in range(count):  # without branches: which way a draw goes cannot be predicted
-        i = search.open[k]
+        o = np.uint64(search.open[k])
         taken, in_row = search.kind[k] == _TAKEN, search.kind[k] == _IN_ROW
-        then[i] = back[i] if (luck[k] >= 0.0) & (luck[k] < extra) else then[i]
-        returns = (then[i] == back[i]) & (luck[k] >= extra)
-        rejected = returns & ((not taken) | (luck[k] - extra >= kept * np.float64(degree[i])))
-        search.test[tests] = i
-        search.wanted[tests] = then[i]
-        search.low[tests] = back_begin[i] if in_row else begin[i]
-        search.size[tests] = back_degree[i] if in_row else degree[i]
+        then[o] = back[o] if (luck[k] >= 0.0) & (luck[k] < extra) else then[o]
+        returns = (then[o] == back[o]) & (luck[k] >= extra)
+        rejected = returns & ((not taken) | (luck[k] - extra >= kept * np.float64(degree[o])))
+        search.test[tests] = o
+        search.wanted[tests] = then[o]
+        search.low[tests] = back_begin[o] if in_row else begin[o]
+        search.size[tests] = back_degree[o] if in_row else degree[o]
         search.high[tests] = search.low[tests] + search.size[tests]
         tests += np.int64((not taken) & (not returns))
-        search.open[still_open] = i
+        search.open[still_open] = o
         still_open += np.int64(rejected)
     _bisect(indices, search.low, search.size, search.wanted, tests)
     for j in range(tests):
