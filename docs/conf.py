@@ -11,5 +11,5 @@ html_theme = "furo"
 html_title = "gpm"
 default_role = "code"
 autodoc_member_order = "bysource"
-autodoc_typehints = "description"
-napoleon_google_docstring = True
+autodoc_typehints = "none"
+napoleon_use_ivar = True

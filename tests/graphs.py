@@ -40,6 +40,8 @@ RULES = [
     WalkRule(p=0.1, q=10),
     WalkRule(p=10, q=0.1),
     WalkRule(q=3.0),
+    WalkRule(p=4),
+    WalkRule(p=50, q=5),
     WalkRule(non_backtracking=True),
     WalkRule(non_backtracking=True, q=0.5),
     WalkRule(weighted=False),

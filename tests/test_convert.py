@@ -68,6 +68,12 @@ def test_sparse_features_stay_sparse(layout: str) -> None:
     assert torch.equal(graph.to_pyg().x.to_dense(), dense)
 
 
+def test_a_collection_with_sparse_features_comes_back() -> None:
+    graph = Graph.from_edges([[0, 2], [1, 3]], 5, x=sp.eye_array(5), graph_ptr=[0, 2, 5])
+    for first, part in zip((0, 2), graph.to_pyg(), strict=True):
+        assert torch.equal(part.x.to_dense(), torch.eye(5, dtype=torch.float64)[first : first + part.num_nodes])
+
+
 def test_networkx_nodes_become_names() -> None:
     graph = nx.Graph()
     graph.add_edge("ann", "bob", weight=2.0)
@@ -105,6 +111,13 @@ def test_mistakes_get_a_sentence() -> None:
         Graph.from_pyg(Data(x=torch.ones(2, 2)))
     with pytest.raises(GpmError, match="must be square, got 2 x 3"):
         Graph.from_scipy(sp.csr_array((2, 3)))
+    partly = nx.Graph()
+    partly.add_edge("a", "b", weight=1.0)
+    partly.add_edge("b", "c")
+    with pytest.raises(GpmError, match=r"the edge \('b', 'c'\) has no 'weight' though others have one"):
+        Graph.from_networkx(partly)
+    with pytest.raises(GpmError, match="do not go together"):
+        Graph.from_pyg([Data(x=torch.ones(1, 1), edge_index=torch.zeros(2, 0, dtype=int)), Data(num_nodes=1)])
     graph = nx.path_graph(2)
     graph.nodes[0]["h"] = 1.0
     with pytest.raises(GpmError, match="node 1 has no attribute 'h'"):

@@ -88,6 +88,15 @@ def test_a_failure_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Monke
     assert [p.name for p in tmp_path.iterdir()] == ["page.html"]
 
 
+def test_titles_are_not_read_as_mathematics(tmp_path: Path) -> None:
+    save_frequent(_found(), tmp_path / "figure.png", title="cost $1_$2 {")
+
+
+def test_figures_stay_of_a_size_to_look_at(tmp_path: Path) -> None:
+    with pytest.raises(GpmError, match=r"at most 100 patterns, not 777; draw to \.html or \.csv"):
+        save_frequent(_found() * 111, tmp_path / "figure.png", title="")
+
+
 def test_unknown_kinds_of_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(GpmError, match=r"let its name end in one of \.png"):
         save_frequent(_found(), tmp_path / "figure.gif", title="")

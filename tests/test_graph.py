@@ -4,8 +4,9 @@ import scipy.sparse as sp
 import torch
 from hypothesis import given
 
-from gpm import GpmError, Graph, csr, walk
-from tests.graphs import edge_lists, graphs
+from gpm import GpmError, Graph, TensorGraph, csr, find_topologies, walk, walk_tensors
+from gpm.topology import KINDS
+from tests.graphs import RULES, edge_lists, graphs
 
 TRIANGLE = np.array([[0, 1, 2], [1, 2, 0]])
 
@@ -69,10 +70,17 @@ def test_ids_switch_to_64_bits_and_nothing_else_changes(monkeypatch: pytest.Monk
     assert wide.edge_ids is not None
     assert wide.edge_ids.dtype == np.int64
     np.testing.assert_array_equal(narrow.indices, wide.indices)
-    a, b = (walk(g, np.arange(40), 0, 8, edges=True) for g in (narrow, wide))
-    assert b[0].dtype == np.int64
-    np.testing.assert_array_equal(a[0], b[0])
-    np.testing.assert_array_equal(a[1], b[1])
+    for rule in RULES:
+        a, b = (walk(g, np.arange(40), 0, 8, edges=True, rule=rule) for g in (narrow, wide))
+        assert b[0].dtype == np.int64
+        np.testing.assert_array_equal(a[0], b[0])
+        np.testing.assert_array_equal(a[1], b[1])
+        c = walk_tensors(TensorGraph.of(wide), torch.arange(40), torch.tensor(0), 8, edges=True, rule=rule)
+        np.testing.assert_array_equal(a[0], c[0])
+        np.testing.assert_array_equal(a[1], c[1])
+    for kind in KINDS:
+        keys = [find_topologies(g, walk(g, np.arange(40), 1, 8)[0], kind)[1].keys for g in (narrow, wide)]
+        np.testing.assert_array_equal(keys[0], keys[1])
 
 
 def test_features_keep_their_kind() -> None:
@@ -91,8 +99,9 @@ def test_nodes_are_found_by_name_or_number() -> None:
     assert (named.find("b"), named.name(2)) == (1, "c")
     plain = Graph.from_edges(TRIANGLE)
     assert (plain.find("2"), plain.name(2)) == (2, 2)
-    with pytest.raises(GpmError, match="no node '3': this graph's nodes are numbered 0 to 2"):
-        plain.find("3")
+    for other in ("3", "-1", "02", "1_0", "two"):
+        with pytest.raises(GpmError, match=f"no node '{other}': this graph's nodes are numbered 0 to 2"):
+            plain.find(other)
 
 
 @pytest.mark.parametrize(
@@ -106,6 +115,10 @@ def test_nodes_are_found_by_name_or_number() -> None:
         ({"edge_index": TRIANGLE, "edge_weight": [1, 2]}, "edge_weight must have one entry per edge"),
         ({"edge_index": TRIANGLE, "edge_weight": [1, np.nan, 1]}, "edge 1 has weight nan"),
         ({"edge_index": TRIANGLE, "edge_weight": [1, 1, -1.0]}, "edge 2 has weight -1.0"),
+        ({"edge_index": TRIANGLE, "duplicates": "mrege"}, "duplicates must be one of merge, keep, got 'mrege'"),
+        ({"edge_index": TRIANGLE, "self_loops": "remove"}, "self_loops must be one of keep, drop"),
+        ({"edge_index": TRIANGLE, "y": [1, 2]}, r"y must have a row per node \(3\) or per graph \(1\), got 2"),
+        ({"edge_index": [[0, 0], [1, 1]], "edge_weight": [1.5e308, 1.5e308]}, "add up to infinity"),
         ({"edge_index": TRIANGLE, "x": np.ones((2, 4))}, "x must have 3 rows"),
         ({"edge_index": TRIANGLE, "x": np.array(["a", "b", "c"])}, "x must hold numbers"),
         ({"edge_index": TRIANGLE, "edge_attr": np.ones((2, 4))}, "edge_attr must have 3 rows"),

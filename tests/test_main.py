@@ -34,7 +34,7 @@ def test_info_says_what_it_runs_on(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_patterns_prints_counts_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "new" / "karate.svg"
-    assert main(["patterns", "karate", "--top", "3", "--lengths", "2", "4", "--out", str(out)]) == 0
+    assert main(["patterns", "karate", "--top", "3", "--lengths", "2", "4", "-o", str(out)]) == 0
     printed = capsys.readouterr().out.splitlines()
     assert printed[0].startswith("karate: 34 nodes, 78 undirected edges")
     assert [line.split()[0] for line in printed[2:5]] == ["1", "2", "3"]
@@ -74,6 +74,11 @@ def test_flags_are_taken_as_people_type_them(capsys: pytest.CaptureFixture[str])
         (["patterns", "karate", "--out", "x.gif"], "let its name end in one of .png"),
         (["patterns", "karate", "--lengths", "99"], "lengths must be a list of 0 to 63"),
         (["patterns", "karate", "--q", "0"], "q must lie between"),
+        (["patterns", "karate", "--p", "1e9"], "p must lie between"),
+        (["patterns", "karate", "--node", "null"], "no node 'null'"),
+        (["patterns", "karate", "--samples", "2"], "samples must be at least the number of lengths (4), got 2."),
+        (["patterns", "k" * 400], "File name too long"),
+        (["patterns", "karate", "--top", "1000", "-o", "x.png"], "a figure shows at most 100 patterns, not 1000"),
     ],
 )
 def test_mistakes_get_one_sentence_and_code_2(

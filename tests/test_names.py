@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,6 +24,8 @@ def test_adversarial_names_survive_their_arrays() -> None:
 
 def test_numbers_are_found_by_their_text() -> None:
     assert Names([10, 20, 30]).find("20") == 1
+    with pytest.raises(GpmError, match="no node is named '020'"):
+        Names([10, 20, 30]).find("020")
 
 
 def test_names_that_are_neither_text_nor_numbers_become_text() -> None:
@@ -38,3 +41,4 @@ def test_an_unknown_name_gets_the_nearest_one() -> None:
 def test_a_name_given_twice_is_found() -> None:
     assert Names(["a", "b", "a"]).first_duplicate() == "a"
     assert Names([1, 2]).first_duplicate() is None
+    assert Names(np.array([5, 1, 5])).first_duplicate() == 5

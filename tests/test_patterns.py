@@ -123,6 +123,22 @@ def test_a_forbidden_link_is_not_walked() -> None:
     assert crossings(True) == 0
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rule", [WalkRule(), WalkRule(q=5)])
+def test_a_forbidden_link_leaves_no_trace(kind: str, rule: WalkRule) -> None:
+    """Patterns of a link that is forbidden are those of the graph that never had it."""
+    edges = np.random.default_rng(5).integers(0, 12, (2, 40))
+    with_it = Graph.from_edges(np.concatenate([edges, [[3], [8]]], 1), 12, undirected=True, edge_weight=np.ones(41))
+    keep = ~(((edges[0] == 3) & (edges[1] == 8)) | ((edges[0] == 8) & (edges[1] == 3)))
+    without = Graph.from_edges(edges[:, keep], 12, undirected=True, edge_weight=np.ones(keep.sum()))
+    shares = []
+    for graph in (with_it, without):
+        patterns = Tokenizer(graph, pool=4000, topology=kind, rule=rule).links([[3, 8]], forbid=True)
+        keys = patterns.table.keys[patterns.topology.numpy().ravel()]
+        shares.append(dict(zip(*np.unique(keys, return_counts=True), strict=True)))
+    assert shares[0] == shares[1]
+
+
 def test_walks_of_a_graph_stay_in_it_and_start_uniformly() -> None:
     collection = _collection()
     patterns = Tokenizer(collection, pool=4000).graphs([2, 0, 1])
@@ -159,6 +175,7 @@ def test_edge_ids_come_where_features_need_them() -> None:
         ({"lengths": [2, 2]}, "lengths must differ"),
         ({"pool": 3}, "a pool of 3 patterns is too small for 4 lengths"),
         ({"topology": "shapes"}, "unknown topology 'shapes'"),
+        ({"kernel": "Torch"}, "unknown kernel 'Torch'"),
     ],
 )
 def test_impossible_tokenizers_are_refused(options: dict, sentence: str) -> None:

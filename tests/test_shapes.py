@@ -43,6 +43,12 @@ def test_known_graphs_have_their_names(graph: nx.Graph, name: str) -> None:
     assert _name(nx.relabel_nodes(graph, dict(zip(graph, order, strict=True)))) == name
 
 
+def test_only_connected_graphs_are_trees() -> None:
+    assert _name(nx.disjoint_union(nx.cycle_graph(3), nx.empty_graph(1))) == "4 nodes, 3 edges"
+    directed = np.array([[1, 1, 0], [0, 0, 1], [1, 0, 0]])  # a cycle one way, and a self-loop
+    assert name_shape(directed) == "triangle"
+
+
 def test_loops_draw_the_edges_that_the_walk_crossed() -> None:
     complete = Graph.from_networkx(nx.complete_graph(4))
     walks = np.array([[0, 1, 2, 3, 0], [0, 1, 0, 2, 0]])

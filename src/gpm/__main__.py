@@ -64,17 +64,21 @@ def _run(command: str, arguments: list[str]) -> int:
     try:
         parsed = parser.parse_args(_spell_out(arguments, function))
         function(**parsed.as_dict())
+    except BrokenPipeError:  # whoever read our output has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except GpmError as error:
         return _complain(command, str(error))
     except ArgumentError as error:
         return _complain(command, _reword(str(error), parser))
+    except OSError as error:
+        return _complain(command, f"{error.filename or 'a file'}: {error.strerror or error}.")
+    except MemoryError:
+        return _complain(command, "there is not enough memory for this; ask for fewer or shorter samples.")
     except SystemExit as stop:  # --help
         return int(stop.code or 0)
     except KeyboardInterrupt:
         print(f"gpm {command}: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # whoever read our output has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
@@ -96,11 +100,12 @@ def _reword(message: str, parser: ArgumentParser) -> str:
 
 
 def _spell_out(arguments: Sequence[str], function: Callable[..., Any]) -> list[str]:
-    """Allow what people type: `--a-b` for `--a_b`, `--flag` for `--flag true`, `--list 1 2` for `--list [1,2]`."""
+    """Allow what people type: `-o` for `--out`, `--a-b` for `--a_b`, `--flag` for `--flag true`, `--list 1 2`."""
     types = {key: str(p.annotation) for key, p in inspect.signature(function).parameters.items()}
     waiting, spelled = list(arguments), []
     while waiting:
         word = waiting.pop(0)
+        word = "--out" + word[2:] if word == "-o" or word.startswith("-o=") else word
         name, has_value, value = word.partition("=")
         if not name.startswith("--"):
             spelled.append(word)

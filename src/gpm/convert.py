@@ -40,14 +40,20 @@ def from_pyg(data: Data | list[Data], **options: Any) -> Graph:
     """Take a PyG `Data`, a list of them, or a `Batch`.
 
     `x`, `edge_index`, `edge_attr`, `edge_weight`, `y`, `num_nodes`, `names` and, for a collection, `ptr` are read.
-    Everything else stays with the caller. `options` are those of `Graph.from_edges` and win over what the data holds.
+    Everything else stays with the caller, and so do the names of a collection. `options` are those of
+    `Graph.from_edges` and win over what the data holds.
     """
     from torch_geometric.data import Batch
 
     if isinstance(data, (list, tuple)):
         if not data:
             raise GpmError("the list of graphs is empty; give at least one PyG Data.")
-        data = Batch.from_data_list(list(data))
+        try:
+            data = Batch.from_data_list(list(data))
+        except (KeyError, AttributeError, RuntimeError, TypeError) as error:
+            raise GpmError(
+                f"the graphs of the list do not go together ({error}); give all the same attributes."
+            ) from None
     if "edge_index" not in data or data.num_nodes is None:
         raise GpmError(
             "the PyG object has no edge_index or no number of nodes; set data.edge_index and data.num_nodes."
@@ -68,7 +74,7 @@ def to_pyg(graph: Graph) -> Data | list[Data]:
     from torch_geometric.data import Data
 
     data = Data(edge_index=torch.from_numpy(graph.edge_index()), num_nodes=graph.num_nodes)
-    if graph.x is not None:
+    if graph.x is not None and graph.graph_ptr is None:
         data.x = _to_torch(graph.x)
     if graph.edge_attr is not None:
         rows = graph.edge_attr if graph.edge_ids is None else graph.edge_attr[graph.edge_ids]
@@ -94,9 +100,10 @@ def _split(whole: Data, graph: Graph) -> list[Data]:
         for key in ("edge_attr", "edge_weight"):
             if key in whole:
                 part[key] = whole[key][edges]
-        for key in ("x", "names"):
-            if key in whole:
-                part[key] = whole[key][first:last]
+        if graph.x is not None:
+            part.x = _to_torch(graph.x[first:last])
+        if "names" in whole:
+            part.names = whole.names[first:last]
         if "y" in whole:
             per_graph = len(whole.y) == graph.num_graphs != graph.num_nodes
             part.y = whole.y[i : i + 1] if per_graph else whole.y[first:last]
@@ -109,14 +116,17 @@ def from_networkx(graph: nx.Graph, *, weight: str | None = "weight", x: str | No
 
     Args:
         graph: Directed or not, with parallel edges or not.
-        weight: Edge attribute to use as weight where every edge has it; None for an unweighted graph.
+        weight: Edge attribute to use as weight if the edges have it; None for an unweighted graph.
         x: Node attribute to use as features: a number or a list of numbers on every node.
     """
     nodes = list(graph.nodes)
     number = {node: i for i, node in enumerate(nodes)}
     edges = list(graph.edges(data=True))
     pairs = np.array([(number[u], number[v]) for u, v, _ in edges], dtype=np.int64).reshape(-1, 2)
-    weighted = weight is not None and bool(edges) and all(weight in d for _, _, d in edges)
+    weighted = weight is not None and any(weight in d for _, _, d in edges)
+    bare = next(((u, v) for u, v, d in edges if weighted and weight not in d), None)
+    if bare is not None:
+        raise GpmError(f"the edge {bare} has no {weight!r} though others have one; set it, or pass weight=None.")
     features = None
     if x is not None:
         missing = next((node for node in nodes if x not in graph.nodes[node]), None)

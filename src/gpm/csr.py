@@ -9,6 +9,8 @@ import numpy as np
 from numba import get_num_threads, njit, prange
 from numpy.typing import NDArray
 
+from gpm.threads import threaded
+
 INT32_MAX = 2**31 - 1  # above this many nodes (or edges) ids are stored in 64 bits
 
 
@@ -17,7 +19,7 @@ def index_dtype(count: int) -> type[np.signedinteger]:
     return np.int32 if count <= INT32_MAX else np.int64
 
 
-@njit(cache=True, parallel=True)
+@threaded
 def _count(source, target, num_nodes, both, loops, parts, indptr):  # pragma: no cover - compiled
     width = (num_nodes + parts - 1) // parts
     for part in prange(parts):
@@ -32,7 +34,7 @@ def _count(source, target, num_nodes, both, loops, parts, indptr):  # pragma: no
                 indptr[b + 1] += 1
 
 
-@njit(cache=True, parallel=True)
+@threaded
 def _scatter(source, target, num_nodes, both, loops, parts, indptr, indices, ids):  # pragma: no cover - compiled
     width = (num_nodes + parts - 1) // parts
     for part in prange(parts):
@@ -56,7 +58,7 @@ def _scatter(source, target, num_nodes, both, loops, parts, indptr, indices, ids
                 cursor[b - low] = at + 1
 
 
-@njit(cache=True, parallel=True)
+@threaded
 def _transpose(from_indptr, from_indices, from_ids, parts, indptr, indices, ids):  # pragma: no cover - compiled
     # Rows of the source ascend, so every row of the result comes out sorted, equal columns in their order.
     num_nodes = indptr.size - 1
@@ -75,7 +77,7 @@ def _transpose(from_indptr, from_indices, from_ids, parts, indptr, indices, ids)
                     cursor[u - low] = at + 1
 
 
-@njit(cache=True, parallel=True)
+@threaded
 def _distinct_per_row(indptr, indices, counts):  # pragma: no cover - compiled
     for v in prange(indptr.size - 1):
         distinct = 0
@@ -85,7 +87,7 @@ def _distinct_per_row(indptr, indices, counts):  # pragma: no cover - compiled
         counts[v + 1] = distinct
 
 
-@njit(cache=True, parallel=True)
+@threaded
 def _merge_rows(indptr, indices, ids, weight, to_indptr, to_indices, to_ids, to_weight):  # pragma: no cover - compiled
     for v in prange(indptr.size - 1):
         at = to_indptr[v] - 1
@@ -115,7 +117,7 @@ def _is_symmetric(indptr, indices):  # pragma: no cover - compiled
     return True
 
 
-@njit(cache=True, parallel=True)
+@threaded
 def _self_loops(indptr, indices):  # pragma: no cover - compiled
     found = 0
     for v in prange(indptr.size - 1):
@@ -125,17 +127,19 @@ def _self_loops(indptr, indices):  # pragma: no cover - compiled
     return found
 
 
-@njit(cache=True, parallel=True)
+@threaded
 def _quantise(indptr, weight, cdf):  # pragma: no cover - compiled
     for v in prange(indptr.size - 1):
         start, stop = indptr[v], indptr[v + 1]
-        total = 0.0
+        largest, total = 0.0, 0.0
         for i in range(start, stop):
-            total += weight[i]
+            largest = max(largest, np.float64(weight[i]))
+        for i in range(start, stop):
+            total += weight[i] / largest if largest > 0 else 0.0  # a sum of the weights themselves might overflow
         running = np.int64(0)
         for i in range(start, stop):
             if weight[i] > 0:
-                running += max(np.int64(1), np.int64(np.rint(weight[i] / total * 2.0**51)))
+                running += max(np.int64(1), np.int64(np.rint(weight[i] / largest / total * 2.0**51)))
             cdf[i] = running
 
 

@@ -21,11 +21,14 @@ if TYPE_CHECKING:
 
 FIGURES = (".png", ".svg", ".pdf")
 TARGETS = (*FIGURES, ".html", ".csv")
+MOST_IN_FIGURE = 100
 _NODE, _EDGE = "#2f6f9f", "#7b8794"
 
 
-def check_target(path: Path) -> None:
+def check_target(path: Path, count: int = 1) -> None:
     """Refuse a file that cannot be drawn to, before any work is done."""
+    if path.suffix.lower() in FIGURES and count > MOST_IN_FIGURE:
+        raise GpmError(f"a figure shows at most {MOST_IN_FIGURE} patterns, not {count}; draw to .html or .csv.")
     if path.suffix.lower() not in TARGETS:
         raise GpmError(f"cannot draw to {str(path)!r}; let its name end in one of {', '.join(TARGETS)}.")
     if path.is_dir():
@@ -34,7 +37,7 @@ def check_target(path: Path) -> None:
 
 def save_frequent(found: Sequence[FrequentPattern], path: Path, *, title: str) -> None:
     """Draw frequent patterns to a file; an older file stays until the new one is complete."""
-    check_target(path)
+    check_target(path, len(found))
     kind = path.suffix.lower()
     write = _write_page if kind == ".html" else _write_table if kind == ".csv" else _write_figure
     _write_whole(path, lambda target: write(found, target, title))
@@ -82,7 +85,7 @@ def _write_figure(found: Sequence[FrequentPattern], path: Path, title: str) -> N
     lines = -(-len(found) // columns)
     with mpl.rc_context({"svg.hashsalt": "gpm", "font.size": 9}):
         figure = Figure(figsize=(2.1 * columns, 2.45 * lines + 0.5), layout="constrained")
-        figure.suptitle(_shorten(title, 24 * columns), fontsize=10)
+        figure.suptitle(_shorten(title, 24 * columns), fontsize=10, parse_math=False)
         axes = figure.subplots(lines, columns, squeeze=False).ravel()
         for axis in axes:
             axis.set_axis_off()

@@ -73,6 +73,8 @@ def find_frequent(
         raise GpmError("the graph has no nodes, so it has no patterns.")
     if top < 1:
         raise GpmError(f"top must be at least 1, got {top}.")
+    if samples < len(lengths):
+        raise GpmError(f"samples must be at least the number of lengths ({len(lengths)}), got {samples}.")
     whole = Graph(indptr=graph.indptr, indices=graph.indices, census=graph.census, edge_cdf=graph.edge_cdf)
     tokenizer = Tokenizer(whole, lengths=lengths, pool=samples, topology=topology, seed=seed, rule=rule)
     patterns = tokenizer.graphs([0]) if node is None else tokenizer.nodes([graph.find(node)])
@@ -100,7 +102,7 @@ def find_frequent(
 
 def patterns(
     graph: str,
-    node: str | None = None,
+    node: str = "",
     top: int = 10,
     out: Path | None = None,
     topology: Kind = "shape",
@@ -132,14 +134,14 @@ def patterns(
     from gpm.draw import check_target, save_frequent
 
     if out is not None:
-        check_target(out)
+        check_target(out, top)
     loaded = load_graph(graph, directed=directed)
     print(f"{graph}: {loaded.summary()}")
     found = find_frequent(
-        loaded, node=node, top=top, topology=topology, lengths=lengths, samples=samples, seed=seed,
+        loaded, node=node or None, top=top, topology=topology, lengths=lengths, samples=samples, seed=seed,
         rule=WalkRule(p=p, q=q, non_backtracking=non_backtracking),
     )  # fmt: skip
-    place = f"around node {node}" if node is not None else "over the whole graph"
+    place = f"around node {node}" if node else "over the whole graph"
     title = f"{samples:,} patterns {place}, seed {seed}"
     print(f"{title}; the {len(found)} most frequent by {topology}:")
     width = max(len(f.label) for f in found)

@@ -30,6 +30,7 @@ class Census:
         directed: Some edge has no reverse.
         isolated: Nodes without any edge, in or out.
         self_loops, duplicates: Edges (rows of the input) that are self-loops, or repeat an earlier edge.
+        loop_entries: Self-loops among the graph's own edges.
         dropped_loops, merged: Whether those self-loops were dropped and those duplicates merged.
         mirrored: Edges were given once and entered in both directions.
     """
@@ -38,6 +39,7 @@ class Census:
     isolated: int
     self_loops: int
     duplicates: int
+    loop_entries: int
     dropped_loops: bool
     merged: bool
     mirrored: bool
@@ -82,6 +84,12 @@ class Graph:
                 value = value.view(np.ndarray)
                 value.flags.writeable = False
                 object.__setattr__(self, field.name, value)
+        if self.indptr.dtype != np.int64 or self.indices.dtype not in (np.int32, np.int64):
+            kinds = f"{self.indptr.dtype} and {self.indices.dtype}"
+            raise GpmError(f"row pointers must be int64 and columns int32 or int64, got {kinds}.")
+        for name in ("edge_ids", "edge_weight", "edge_cdf"):
+            if (values := getattr(self, name)) is not None and values.shape != self.indices.shape:
+                raise GpmError(f"{name} must have one entry per edge ({self.num_edges:,}), got {list(values.shape)}.")
 
     @classmethod
     def from_edges(
@@ -117,6 +125,8 @@ class Graph:
             self_loops: "keep" or "drop" edges from a node to itself.
             keep_ids: Remember which input edge each entry came from even without `edge_attr`.
         """
+        _check_choice("duplicates", duplicates, ("merge", "keep"))
+        _check_choice("self_loops", self_loops, ("keep", "drop"))
         source, target = _as_endpoints(edge_index)
         count = _check_range(source, target, num_nodes)
         weight = None if edge_weight is None else _as_weights(edge_weight, len(source))
@@ -133,6 +143,8 @@ class Graph:
         if repeats and duplicates == "merge":
             indices, ids, weight = csr.merge_duplicates(indptr, indices, ids, weight, merged_ptr)
             indptr = merged_ptr
+            if weight is not None and not np.isfinite(weight).all():
+                raise GpmError("the weights of equal edges add up to infinity; scale the weights down.")
         repeated_loops = 0 if drop_loops or not loops else loops - len(np.unique(source[source == target]))
         symmetric = undirected or csr.is_symmetric(indptr, indices)
         census = Census(
@@ -140,6 +152,7 @@ class Graph:
             isolated=_count_isolated(indptr, indices, symmetric),
             self_loops=loops,
             duplicates=(repeats + repeated_loops) // 2 if undirected else repeats,
+            loop_entries=csr.count_self_loops(indptr, indices) if loops and not drop_loops else 0,
             dropped_loops=bool(loops and drop_loops),
             merged=bool(repeats and duplicates == "merge"),
             mirrored=undirected,
@@ -153,7 +166,7 @@ class Graph:
             edge_cdf=None if weight is None else csr.cumulate_weights(indptr, weight),
             x=_as_features(x, count, "x"),
             edge_attr=attributes,
-            y=None if y is None else _as_array(y),
+            y=None if y is None else _check_labels(_as_array(y), count, graph_ptr),
             graph_ptr=None if graph_ptr is None else _check_graph_ptr(graph_ptr, indptr, indices),
             names=None if names is None else _check_names(Names(names), count),
         )
@@ -231,8 +244,10 @@ class Graph:
 
     def edge_index(self) -> NDArray:
         """All edges `[2, E]` in the order of the rows, int64."""
-        source = np.repeat(np.arange(self.num_nodes, dtype=np.int64), self.degree())
-        return np.stack([source, self.indices.astype(np.int64)])
+        edges = np.empty((2, self.num_edges), dtype=np.int64)
+        edges[0] = np.repeat(np.arange(self.num_nodes, dtype=self.indices.dtype), self.degree())
+        edges[1] = self.indices
+        return edges
 
     def name(self, node: int) -> Name:
         """What the user calls a node."""
@@ -242,11 +257,9 @@ class Graph:
         """The node that the user calls so."""
         if self.names is not None:
             return self.names.find(name)
-        try:
-            node = int(str(name))
-        except ValueError:
-            node = -1
-        if not 0 <= node < self.num_nodes:
+        text = str(name)
+        node = int(text) if text.isascii() and text.isdigit() else -1
+        if not 0 <= node < self.num_nodes or str(node) != text:
             raise GpmError(f"no node {name!r}: this graph's nodes are numbered 0 to {self.num_nodes - 1}.")
         return node
 
@@ -254,10 +267,8 @@ class Graph:
         """One line: how large the graph is, and what was found in its edges and done with it."""
         c = self.census
         edges = self.num_edges
-        if c.directed:
-            size = f"{edges:,} directed edges"
-        else:
-            size = f"{(edges + self._self_loop_entries()) // 2:,} undirected edges"
+        undirected = f"{(edges + c.loop_entries) // 2:,} undirected edges"
+        size = f"{edges:,} directed edges" if c.directed else undirected
         parts = [f"{self.num_nodes:,} nodes", size, f"{c.isolated:,} isolated"]
         parts.append(f"{c.self_loops:,} self-loops" + (" (dropped)" if c.dropped_loops else ""))
         handled = " (merged)" if c.merged else " (kept)"
@@ -269,9 +280,6 @@ class Graph:
         if self.x is not None:
             parts.append(f"{self.x.shape[1]:,} {_kind(self.x)}")
         return ", ".join(parts)
-
-    def _self_loop_entries(self) -> int:
-        return csr.count_self_loops(self.indptr, self.indices) if self.census.self_loops else 0
 
     def header(self) -> dict[str, Any]:
         """The facts that a saved graph's header repeats."""
@@ -369,6 +377,21 @@ def _check_graph_ptr(graph_ptr: ArrayLike, indptr: NDArray, indices: NDArray) ->
             f"the edge from node {source} to node {indices[crossing[0]]} joins two graphs of the collection."
         )
     return pointer
+
+
+def _check_choice(name: str, choice: str, choices: tuple[str, ...]) -> None:
+    if choice not in choices:
+        raise GpmError(f"{name} must be one of {', '.join(choices)}, got {choice!r}.")
+
+
+def _check_labels(labels: NDArray, num_nodes: int, graph_ptr: ArrayLike | None) -> NDArray:
+    num_graphs = 1 if graph_ptr is None else len(_as_array(graph_ptr)) - 1
+    labels = labels[None] if labels.ndim == 0 else labels
+    if len(labels) not in (num_nodes, num_graphs):
+        raise GpmError(
+            f"y must have a row per node ({num_nodes:,}) or per graph ({num_graphs:,}), got {len(labels):,}."
+        )
+    return labels
 
 
 def _check_names(names: Names, count: int) -> Names:

@@ -31,7 +31,7 @@ def signed(bits: int) -> int:
 
 def make_key(seed: int, purpose: int = WALK) -> int:
     """The 64-bit key of a seed for one purpose."""
-    key = _mix_int((seed + GOLDEN) & MASK)
+    key = _mix_int((int(seed) + GOLDEN) & MASK)
     return key if purpose == WALK else _mix_int(key ^ purpose)
 
 

@@ -20,6 +20,9 @@ class Names:
     """
 
     def __init__(self, values: Iterable[object]) -> None:
+        if isinstance(values, np.ndarray) and np.issubdtype(values.dtype, np.signedinteger):
+            self._arrays = {"integers": values.astype(np.int64)}
+            return
         listed = values.tolist() if isinstance(values, np.ndarray) else list(values)
         if all(isinstance(v, (int, np.integer)) and not isinstance(v, bool) for v in listed):
             try:
@@ -62,10 +65,11 @@ class Names:
 
     def _matches(self, name: object) -> NDArray:
         if (integers := self._arrays.get("integers")) is not None:
-            try:
-                return np.flatnonzero(integers == int(str(name)))
-            except (ValueError, OverflowError):
+            text = str(name)
+            whole = int(text) if text.removeprefix("-").isdecimal() and len(text) < 21 else None
+            if whole is None or str(whole) != text or not -(2**63) <= whole < 2**63:
                 return np.empty(0, dtype=np.int64)
+            return np.flatnonzero(integers == whole)
         wanted = np.frombuffer(str(name).encode("utf-8", "surrogateescape"), dtype=np.uint8)
         pointer, buffer = self._arrays["pointer"], self._arrays["bytes"]
         found = np.flatnonzero(np.diff(pointer) == len(wanted))
@@ -78,6 +82,10 @@ class Names:
 
     def first_duplicate(self) -> Name | None:
         """Return a name that two nodes share, or None."""
+        if (integers := self._arrays.get("integers")) is not None:
+            ordered = np.sort(integers)
+            twice = np.flatnonzero(ordered[1:] == ordered[:-1])
+            return int(ordered[twice[0]]) if twice.size else None
         seen: set[Name] = set()
         for i in range(len(self)):
             if (name := self[i]) in seen:

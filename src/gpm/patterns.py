@@ -98,6 +98,8 @@ class Tokenizer:
             raise GpmError(f"a pool of {pool} patterns is too small for {len(self.lengths)} lengths; enlarge pool.")
         if topology not in KINDS:
             raise GpmError(f"unknown topology {topology!r}; choose one of {', '.join(KINDS)}.")
+        if kernel not in ("auto", "compiled", "torch"):
+            raise GpmError(f"unknown kernel {kernel!r}; choose auto, compiled or torch.")
         self.graph, self.pool, self.topology, self.seed, self.rule = graph, pool, topology, seed, rule
         self.edges = graph.edge_attr is not None if edges is None else edges
         self.device, self.threads = torch.device(device), threads
@@ -121,7 +123,7 @@ class Tokenizer:
         Args:
             pairs: The endpoints.
             count, turn: As for nodes, for each endpoint.
-            forbid: Never cross the link itself, in either direction.
+            forbid: Treat the link itself as if it were not there: it is not crossed, and no topology shows it.
         """
         ends = _integers(pairs, "pairs", 2)
         if ends.shape[1] != 2:
@@ -156,8 +158,13 @@ class Tokenizer:
                 nodes, edges = self._walk(begin, numbers, length, forbidden)
                 blocks.append((nodes, edges, numbers, length, side))
         nodes = np.concatenate([_pad(block[0], longest + 1) for block in blocks], axis=1)
+        slots = nodes.shape[1]
         table_at, table = find_topologies(
-            self.graph, nodes.reshape(-1, longest + 1), self.topology, threads=self.threads
+            self.graph,
+            nodes.reshape(-1, longest + 1),
+            self.topology,
+            forbidden=None if forbidden is None else np.repeat(forbidden, slots, axis=0),
+            threads=self.threads,
         )
         edges = np.concatenate([_pad(block[1], longest) for block in blocks], axis=1) if self.edges else None
         width = [block[2].shape[1] for block in blocks]
@@ -178,8 +185,8 @@ class Tokenizer:
         mine = np.arange(scale, self.pool, scales, dtype=np.int64)
         wanted = len(range(scale, count, scales))
         if wanted == len(mine):
-            return np.ascontiguousarray(np.broadcast_to(mine, (len(owners), wanted)))
-        key = np.uint64(make_key((make_key(self.seed, POOL) + turn * GOLDEN) & MASK))
+            return np.tile(mine, (len(owners), 1))
+        key = np.uint64(make_key((make_key(self.seed, POOL) + int(turn) * GOLDEN) & MASK))
         state = mix_array(owners.astype(np.uint64) ^ key)
         order = mix_array(state[:, None] + mine.astype(np.uint64))
         drawn = np.argpartition(order, wanted - 1, axis=1)[:, :wanted]

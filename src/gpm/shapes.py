@@ -9,7 +9,8 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
-from gpm.topology import Topologies, shape_keys
+from gpm.errors import GpmError
+from gpm.topology import MAX_POSITIONS, Topologies, shape_keys
 
 _LARGEST = 12  # nodes of the largest graphs that have a name
 _POLYGONS = {3: "triangle", 4: "square", 5: "pentagon", 6: "hexagon"}
@@ -17,7 +18,11 @@ _POLYGONS = {3: "triangle", 4: "square", 5: "pentagon", 6: "hexagon"}
 
 def shape_key(adjacency: NDArray[np.bool_]) -> int:
     """The key of the isomorphism class of an undirected graph `[n, n]`, n at most 64, as in the `shape` topology."""
-    bits = (adjacency.astype(np.uint64) << np.arange(len(adjacency), dtype=np.uint64)).sum(axis=1, dtype=np.uint64)
+    if adjacency.ndim != 2 or len(set(adjacency.shape)) != 1 or not 1 <= len(adjacency) <= MAX_POSITIONS:
+        raise GpmError(f"a shape is a square matrix of 1 to {MAX_POSITIONS} nodes, got {list(adjacency.shape)}.")
+    bits = ((adjacency != 0).astype(np.uint64) << np.arange(len(adjacency), dtype=np.uint64)).sum(
+        axis=1, dtype=np.uint64
+    )
     return int(shape_keys(bits[None], np.array([len(adjacency)])).view(np.int64)[0])
 
 
@@ -38,11 +43,13 @@ def shape_of(table: Topologies, place: int) -> NDArray[np.bool_]:
 
 def name_shape(adjacency: NDArray[np.bool_]) -> str:
     """Name an undirected graph `[n, n]`: "triangle", "house", ..., or its size where it has no name."""
+    adjacency = (adjacency != 0) | (adjacency != 0).T
+    np.fill_diagonal(adjacency, False)
     nodes, edges = len(adjacency), int(adjacency.sum()) // 2
     known = _names().get(shape_key(adjacency)) if nodes <= _LARGEST else None
     if known is not None:
         return known
-    if edges == nodes - 1:
+    if edges == nodes - 1 and nx.is_connected(nx.from_numpy_array(adjacency)):
         return f"tree of {nodes} nodes"
     return f"{nodes} nodes, {edges} edges"
 

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from gpm.errors import GpmError
 from gpm.graph import Graph
 from gpm.hashing import GOLDEN_U, mix
-from gpm.walks.compiled import threads_for
-from gpm.walks.kernels import CHUNK, contains
+from gpm.threads import CHUNK, threads_for
+from gpm.walks.kernels import contains
 
 Kind = Literal["loops", "induced", "shape"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -60,9 +60,10 @@ def _anonymise(walk, code):  # pragma: no cover - compiled
     """Number the nodes of a walk by first appearance; returns how many there are. Stops at a negative node."""
     distinct = 0
     for i in range(walk.size):
-        code[i] = -1
         if walk[i] < 0:
-            continue
+            for j in range(i, walk.size):
+                code[j] = -1
+            break
         code[i] = distinct
         for j in range(i):
             if walk[j] == walk[i]:
@@ -90,8 +91,9 @@ def _loops_key(code):  # pragma: no cover - compiled
 
 
 @njit(nogil=True)
-def _adjacency(indptr, indices, directed, walk, code, distinct, node, rows):  # pragma: no cover - compiled
-    """Bit j of `rows[i]`: there is an edge from the i-th visited node to the j-th."""
+def _adjacency(where, walk, code, distinct, banned, node, rows):  # pragma: no cover - compiled
+    """Bit j of `rows[i]`: there is an edge from the i-th visited node to the j-th, other than a banned one."""
+    indptr, indices, directed = where
     seen = 0
     for i in range(walk.size):
         if code[i] == seen:
@@ -108,6 +110,8 @@ def _adjacency(indptr, indices, directed, walk, code, distinct, node, rows):  # 
                 forth = back = contains(indptr, indices, a, b)
             else:
                 forth = back = contains(indptr, indices, b, a)
+            if banned.size and ((a == banned[0] and b == banned[1]) or (a == banned[1] and b == banned[0])):
+                forth = back = False
             rows[i] |= np.uint64(forth) << np.uint64(j)
             rows[j] |= np.uint64(back) << np.uint64(i)
 
@@ -120,33 +124,33 @@ def _rows_key(rows, distinct, key):  # pragma: no cover - compiled
 
 
 @njit(cache=True, nogil=True)
-def _keys(indptr, indices, directed, walks, kind, first, last, keys):  # pragma: no cover - compiled
+def _keys(where, walks, banned, kind, first, last, keys):  # pragma: no cover - compiled
     length = walks.shape[1]
     code, node, rows = np.empty(length, np.int8), np.empty(length, np.int64), np.empty(length, np.uint64)
     for w in range(first, last):
         distinct = _anonymise(walks[w], code)
         key = _loops_key(code)
         if kind != _LOOPS:
-            _adjacency(indptr, indices, directed, walks[w], code, distinct, node, rows)
+            _adjacency(where, walks[w], code, distinct, banned[w % banned.shape[0]], node, rows)
             key = _rows_key(rows, distinct, mix(key) if kind == _INDUCED else np.uint64(distinct))
         keys[w] = key
 
 
 @njit(cache=True, parallel=True)
-def _keys_parallel(indptr, indices, directed, walks, kind, keys):  # pragma: no cover - compiled
+def _keys_parallel(where, walks, banned, kind, keys):  # pragma: no cover - compiled
     count = walks.shape[0]
     for chunk in prange((count + CHUNK - 1) // CHUNK):
         last = min(count, (chunk + 1) * CHUNK)
-        _keys(indptr, indices, directed, walks, kind, chunk * CHUNK, last, keys)
+        _keys(where, walks, banned, kind, chunk * CHUNK, last, keys)
 
 
 @njit(cache=True, nogil=True)
-def _describe(indptr, indices, directed, walks, codes, rows, sizes):  # pragma: no cover - compiled
+def _describe(where, walks, banned, codes, rows, sizes):  # pragma: no cover - compiled
     node = np.empty(walks.shape[1], np.int64)
     for w in range(walks.shape[0]):
         sizes[w] = _anonymise(walks[w], codes[w])
         if rows.size:
-            _adjacency(indptr, indices, directed, walks[w], codes[w], sizes[w], node, rows[w])
+            _adjacency(where, walks[w], codes[w], sizes[w], banned[w % banned.shape[0]], node, rows[w])
 
 
 @njit(nogil=True)
@@ -261,7 +265,7 @@ def _distinct(keys, first, inverse):  # pragma: no cover - compiled
 
 
 def find_topologies(
-    graph: Graph, walks: NDArray, kind: Kind, *, threads: int | None = None
+    graph: Graph, walks: NDArray, kind: Kind, *, forbidden: NDArray | None = None, threads: int | None = None
 ) -> tuple[NDArray, Topologies]:
     """Find the topology of every walk.
 
@@ -269,6 +273,7 @@ def find_topologies(
         graph: Where they were walked; `loops` does not look at it.
         walks: Nodes `[W, n]`, negative past the end of a shorter walk.
         kind: What to tell apart.
+        forbidden: Per walk an edge `[W, 2]` to treat as if it were not there, in neither direction.
         threads: At most so many; the result does not depend on it.
 
     Returns:
@@ -276,21 +281,28 @@ def find_topologies(
     """
     if kind not in KINDS:
         raise GpmError(f"unknown topology {kind!r}; choose one of {', '.join(KINDS)}.")
-    if walks.shape[1] > MAX_POSITIONS:
-        raise GpmError(f"topologies are kept for walks of at most {MAX_POSITIONS - 1} steps, got {walks.shape[1] - 1}.")
+    if walks.ndim != 2 or not np.issubdtype(walks.dtype, np.integer):
+        raise GpmError(f"walks must be integers [W, n], got {walks.dtype} {list(walks.shape)}.")
+    if not 1 <= walks.shape[1] <= MAX_POSITIONS:
+        raise GpmError(f"topologies are kept for walks of 0 to {MAX_POSITIONS - 1} steps, got {walks.shape[1] - 1}.")
+    if walks.size and kind != "loops" and walks.max() >= graph.num_nodes:
+        raise GpmError(f"a walk visits node {walks.max()}, but nodes are numbered 0 to {graph.num_nodes - 1}.")
+    if forbidden is not None and forbidden.shape != (len(walks), 2):
+        raise GpmError(f"forbidden must have shape {[len(walks), 2]}, got {list(forbidden.shape)}.")
     walks = np.ascontiguousarray(walks)
+    banned = np.empty((1, 0), np.int64) if forbidden is None else np.ascontiguousarray(forbidden, dtype=np.int64)
     where = graph.indptr, graph.indices, graph.census.directed
     keys = np.empty(len(walks), dtype=np.uint64)
     with threads_for(threads, len(walks)) as parallel:
         if parallel:
-            _keys_parallel(*where, walks, KINDS.index(kind), keys)
+            _keys_parallel(where, walks, banned, KINDS.index(kind), keys)
         else:
-            _keys(*where, walks, KINDS.index(kind), 0, len(walks), keys)
+            _keys(where, walks, banned, KINDS.index(kind), 0, len(walks), keys)
     first, inverse = distinct(keys)
     table, codes = keys[first], np.empty((len(first), walks.shape[1]), dtype=np.int8)
     rows = np.zeros((len(first), walks.shape[1]) if kind != "loops" else (0, 0), dtype=np.uint64)
     sizes = np.empty(len(first), dtype=np.int64)
-    _describe(*where, walks[first], codes, rows, sizes)
+    _describe(where, walks[first], banned if forbidden is None else banned[first], codes, rows, sizes)
     if kind == "shape":
         table = shape_keys(rows, sizes)
         chosen, renamed = distinct(table)
@@ -319,6 +331,7 @@ def distinct(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.in
 
 
 def _unpack(rows: NDArray[np.uint64], symmetric: bool) -> NDArray[np.bool_]:
-    bits = (rows[:, :, None] >> np.arange(rows.shape[1], dtype=np.uint64)) & np.uint64(1)
-    adjacency = bits.astype(np.bool_)
+    count, width = rows.shape
+    octets = rows.astype("<u8").view(np.uint8).reshape(count, width, 8)
+    adjacency = np.unpackbits(octets, axis=2, bitorder="little", count=width).view(np.bool_)
     return adjacency | adjacency.transpose(0, 2, 1) if symmetric else adjacency

@@ -33,8 +33,23 @@ def test_raw_files_are_copied_whole_from_a_read_only_folder(tmp_path: Path, monk
     catalog._copy_raw(catalog.CATALOG["cora"])
     copied = data_root() / "Planetoid" / "Cora" / "raw"
     assert (copied / "ind.cora.x").read_text() == "x"
-    (copied / "more").write_text("the copy can be written to")
-    assert [p.name for p in copied.parent.parent.iterdir()] == ["Cora"]
+    assert [p.name for p in copied.iterdir()] == ["ind.cora.x"]
+    (copied / "ind.cora.x").write_text("kept")
+    raw.chmod(0o755)
+    (raw / "ind.cora.y").write_text("y")
+    catalog._copy_raw(catalog.CATALOG["cora"])  # what is there stays, what was missing comes
+    assert {p.name: p.read_text() for p in copied.iterdir()} == {"ind.cora.x": "kept", "ind.cora.y": "y"}
+
+
+def test_a_failed_download_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch_geometric.datasets
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("no route to host")
+
+    monkeypatch.setattr(torch_geometric.datasets, "Planetoid", fail)
+    with pytest.raises(GpmError, match=r"could not load 'cora' \(no route to host\).*GPM_RAW.*Planetoid/Cora/raw"):
+        load_dataset("cora")
 
 
 def test_unknown_names_get_the_nearest() -> None:

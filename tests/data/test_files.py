@@ -32,6 +32,7 @@ def _edges(graph: Graph) -> set:
         "ann;bob\nbob;eve",
         "ann\tbob\r\nbob\teve\r\n",
         "# a comment\n\nann bob\nbob  eve\n",
+        "source,destination\nann,bob\nbob,eve\n",
         '\ufefftarget,weightless,source\nann,x,bob\n"bob",y,"eve"\n',
     ],
 )
@@ -52,6 +53,20 @@ def test_directed_and_weighted(tmp_path: Path) -> None:
     assert _edges(graph) == {("a", "b"), ("b", "c")}
     np.testing.assert_array_equal(graph.edge_weight, [2, 0.5])
     np.testing.assert_array_equal(load_graph(_write(tmp_path, "a b 3\nb c 1\n"), directed=True).edge_weight, [3, 1])
+
+
+def test_only_a_column_called_weight_is_the_weight_under_a_header(tmp_path: Path) -> None:
+    assert load_graph(_write(tmp_path, "a,b,timestamp\n1,2,99\n2,3,98\n")).edge_weight is None
+    graph = load_graph(_write(tmp_path, "x,y,t,weight\n1,2,99,4\n2,3,98,5\n"), directed=True)
+    np.testing.assert_array_equal(graph.edge_weight, [4, 5])
+
+
+def test_a_stray_quote_neither_hangs_nor_hides_edges(tmp_path: Path) -> None:
+    blanks = "\n".join(f"{i} {i + 1}" for i in range(2000))
+    assert load_graph(_write(tmp_path, f'5" 6\n{blanks}\n')).num_edges == 2 * 2001
+    commas = "\n".join(f"{i},{i + 1}" for i in range(60_000))
+    with pytest.raises(GpmError, match="check its quotes"):
+        load_graph(_write(tmp_path, f'"5,6\n{commas}\n'))
 
 
 def test_a_hash_in_a_name_is_no_comment(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from gpm import GpmError, Graph, WalkRule, has_edge, walk
 from gpm.hashing import GOLDEN, MASK, _mix_int, make_key
-from gpm.walks.kernels import BLOCK, CHUNK
+from gpm.threads import CHUNK
+from gpm.walks.kernels import BLOCK
 from tests.graphs import RULES, graphs, weight_matrix
 
 rules = st.sampled_from(RULES)
@@ -109,9 +110,12 @@ def test_the_bits_are_the_documented_hash() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, CHUNK, CHUNK + 1, 3 * CHUNK + 7])
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("rule", [WalkRule(), WalkRule(p=0.5, q=2)])
-def test_blocks_and_chunks_leave_no_seam(count: int, rule: WalkRule) -> None:
+def test_blocks_and_chunks_leave_no_seam(count: int, rule: WalkRule, weighted: bool) -> None:
     graph = _random_graph()
+    if weighted:
+        graph = Graph.from_edges(graph.edge_index(), edge_weight=np.arange(graph.num_edges) % 7)
     starts = np.arange(count) % graph.num_nodes
     numbers = np.arange(count)
     whole, _ = walk(graph, starts, numbers, 5, rule=rule)
@@ -130,7 +134,9 @@ graph = Graph.from_edges(np.random.default_rng(0).integers(0, 300, (2, 3000)), 3
 for threads in map(int, sys.argv[1:]):
     digest = hashlib.sha256()
     for rule in (WalkRule(), WalkRule(p=0.1, q=10), WalkRule(non_backtracking=True)):
-        digest.update(walk(graph, np.arange(300)[:, None], np.arange(40), 8, rule=rule, threads=threads)[0].tobytes())
+        for forbidden in (None, (3, 4)):
+            jobs = np.arange(300)[:, None], np.arange(40)
+            digest.update(walk(graph, *jobs, 8, rule=rule, threads=threads, forbidden=forbidden)[0].tobytes())
     print(digest.hexdigest(), hashlib.sha256(graph.indices.tobytes()).hexdigest())
 """
 
@@ -148,6 +154,7 @@ def test_threads_do_not_change_the_walks_or_the_graph() -> None:
 
 
 def _digest(graph: Graph) -> str:
+    assert repr(_random_graph()) == repr(graph)  # builds one, too
     return hashlib.sha256(walk(graph, np.arange(300)[:, None], np.arange(40), 8)[0].tobytes()).hexdigest()
 
 
@@ -214,3 +221,17 @@ def test_empty_isolated_and_looping() -> None:
 def test_bad_jobs_get_a_sentence(arguments: tuple, sentence: str) -> None:
     with pytest.raises(GpmError, match=sentence):
         walk(_random_graph(), *arguments)
+
+
+def test_bad_forbidden_edges_get_a_sentence() -> None:
+    with pytest.raises(GpmError, match="forbidden must be integers"):
+        walk(_random_graph(), [0], 0, 4, forbidden=(0.5, 1))
+    with pytest.raises(GpmError, match=r"forbidden must have shape \[2\] or \[3, 3, 2\]"):
+        walk(_random_graph(), np.zeros((3, 3), dtype=int), 0, 4, forbidden=np.zeros((3, 2), dtype=int))
+
+
+def test_seeds_and_rules_may_be_numpy_scalars() -> None:
+    graph, jobs = _random_graph(), (np.arange(300), 0, 8)
+    same = walk(graph, *jobs, seed=3, rule=WalkRule(p=np.float32(0.5), q=2))[0]
+    for seed in (np.int64(3), np.uint64(3), np.int32(3)):
+        np.testing.assert_array_equal(walk(graph, *jobs, seed=seed, rule=WalkRule(p=0.5, q=2))[0], same)

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import chi2
+from scipy.stats import chi2, chisquare
 
 from gpm import Graph, WalkRule, walk
 from tests.graphs import step_law
@@ -22,7 +22,9 @@ BACK = np.array([(1, 0), (2, 1), (3, 2), (7, 3), (4, 3), (6, 3), (5, 4), (4, 6),
 GRAPHS = {
     "undirected": Graph.from_edges(EDGES, 8, undirected=True),
     "weighted": Graph.from_edges(EDGES, 8, undirected=True, edge_weight=WEIGHTS),
-    "directed": Graph.from_edges(np.concatenate([EDGES, BACK], 1), 8, duplicates="keep"),
+    "undirected with loops": Graph.from_edges(np.concatenate([EDGES, [[0, 7, 4], [0, 7, 4]]], 1), 8, undirected=True),
+    "directed": Graph.from_edges(np.concatenate([EDGES, BACK], 1), 8),
+    "directed parallel": Graph.from_edges(np.concatenate([EDGES, BACK], 1), 8, duplicates="keep"),
     "directed weighted": Graph.from_edges(
         np.concatenate([EDGES, BACK], 1), 8, edge_weight=np.concatenate([WEIGHTS, WEIGHTS[::-1]]), duplicates="keep"
     ),
@@ -73,28 +75,37 @@ def test_non_backtracking_steps_are_exact(graph: Graph, q: float) -> None:
     assert surprise(later, lambda v, t: step_law(graph, rule, v, t)) > CHANCE
 
 
-@pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS.keys())
-@pytest.mark.parametrize("rule", [WalkRule(), WalkRule(p=0.1, q=10), WalkRule(p=10, q=0.1)])
-def test_steps_beside_a_forbidden_edge_follow_the_law_without_it(graph: Graph, rule: WalkRule) -> None:
+def _without(graph: Graph, a: int, b: int) -> Graph:
     source, target = graph.edge_index()
-    keep = ~(((source == 2) & (target == 3)) | ((source == 3) & (target == 2)))
+    keep = ~(((source == a) & (target == b)) | ((source == b) & (target == a)))
     weight = None if graph.edge_weight is None else graph.edge_weight[keep]
-    without = Graph.from_edges(np.stack([source, target])[:, keep], 8, edge_weight=weight, duplicates="keep")
-    nodes, _ = walk(graph, np.arange(WALKS) % 8, np.arange(WALKS), 4, seed=3, rule=rule, forbidden=(2, 3))
+    return Graph.from_edges(np.stack([source, target])[:, keep], 8, edge_weight=weight, duplicates="keep")
+
+
+@pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS.keys())
+@pytest.mark.parametrize("rule", [WalkRule(), WalkRule(p=0.1, q=10), WalkRule(p=10, q=0.1), WalkRule(q=10)], ids=str)
+@pytest.mark.parametrize("edge", [(2, 3), (0, 2)])
+def test_walks_beside_a_forbidden_edge_follow_the_law_of_the_graph_without_it(graph, rule, edge) -> None:
+    nodes, _ = walk(graph, np.arange(WALKS) % 8, np.arange(WALKS), 4, seed=3, rule=rule, forbidden=edge)
     first, later = count_steps(nodes, rule.second_order)
+    without = _without(graph, *edge)
+    assert surprise(first, lambda v, t: step_law(without, rule, v, t)) > CHANCE
+    assert surprise(later, lambda v, t: step_law(without, rule, v, t)) > CHANCE
 
-    def law(v: int, t: int | None) -> NDArray:
-        # The walk may not cross the edge, but 2 and 3 stay neighbours: only the exits change.
-        exact = step_law(without, rule, v, None)
-        if t is not None:
-            near = [x == t or x in graph.neighbors(t) for x in range(8)]
-            exact = exact * np.where(near, 1.0, 1.0 / rule.q)
-            exact[t] *= 1.0 / rule.p
-            exact = exact / exact.sum() if exact.sum() else np.eye(8)[v]
-        return exact
 
-    assert surprise(first, law) > CHANCE
-    assert surprise(later, law) > CHANCE
+def test_parallel_edges_are_crossed_in_proportion_to_their_weights() -> None:
+    graph = Graph.from_edges([[0, 0, 0], [1, 1, 1]], 2, edge_weight=[1.0, 2.0, 5.0], duplicates="keep", keep_ids=True)
+    _, edges = walk(graph, 0, np.arange(WALKS), 1, edges=True)
+    assert chisquare(np.bincount(edges.ravel(), minlength=3), WALKS * np.array([1, 2, 5]) / 8).pvalue > CHANCE
+
+
+@pytest.mark.parametrize("p", [1e-6, 1e6])
+@pytest.mark.parametrize("q", [1e-3, 1e3])
+def test_extreme_rules_end(p: float, q: float) -> None:
+    star = Graph.from_edges([[0] * 6, range(1, 7)], undirected=True)
+    for graph in (star, GRAPHS["weighted"]):
+        nodes, _ = walk(graph, np.arange(7), 0, 6, rule=WalkRule(p=p, q=q))
+        assert nodes.shape == (7, 7)
 
 
 def test_walks_of_one_node_are_independent_of_each_other() -> None:
@@ -108,7 +119,7 @@ def test_walks_of_one_node_are_independent_of_each_other() -> None:
 
 
 def test_the_well_known_mistake_would_be_caught() -> None:
-    """A rejected return that is then tried as a far node returns too often where q < p; the test above must see it."""
+    """A rejected return that is then tried as a far node returns too often where q < p: the chi-square test sees it."""
     graph, p, q = GRAPHS["undirected"], 10.0, 0.1
     rule, top = WalkRule(p=p, q=q), max(1 / p, 1.0, 1 / q)
 

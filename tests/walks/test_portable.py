@@ -1,12 +1,14 @@
 """The portable kernel draws the compiled one's bits."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpm import GpmError, Graph, TensorGraph, walk, walk_tensors
+from gpm import GpmError, Graph, TensorGraph, WalkRule, walk, walk_tensors
 from tests.graphs import RULES, graphs
 
 
@@ -24,17 +26,34 @@ def test_both_kernels_return_the_same_bits(graph, rule, length, seed, forbid) ->
     np.testing.assert_array_equal(theirs[1], edges)
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_both_kernels_agree_on_hubs(rule) -> None:
+def _hub(**options: Any) -> Graph:
     rng = np.random.default_rng(1)
     hub = np.stack([np.zeros(5000, dtype=int), rng.integers(1, 3000, 5000)])
-    rest = rng.integers(0, 3000, (2, 9000))
-    edges = np.concatenate([hub, rest], 1)
-    graph = Graph.from_edges(edges, 3000, undirected=True, edge_weight=rng.random(edges.shape[1]))
-    starts = rng.integers(0, 3000, 2000)
-    nodes, _ = walk(graph, starts, 0, 8, seed=9, rule=rule)
-    theirs, _ = walk_tensors(TensorGraph.of(graph), torch.as_tensor(starts), torch.tensor(0), 8, seed=9, rule=rule)
-    np.testing.assert_array_equal(theirs, nodes)
+    edges = np.concatenate([hub, rng.integers(0, 3000, (2, 9000))], 1)
+    return Graph.from_edges(edges, 3000, **options)
+
+
+HUBS = {
+    "plain": _hub(undirected=True),
+    "weighted": _hub(undirected=True, edge_weight=np.random.default_rng(2).random(14_000)),
+    "directed": _hub(),
+    "parallel": _hub(undirected=True, duplicates="keep"),
+}
+
+
+@pytest.mark.parametrize("forbid", [False, True])
+@pytest.mark.parametrize("graph", HUBS.values(), ids=HUBS.keys())
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_both_kernels_agree_on_hubs(rule: WalkRule, graph: Graph, forbid: bool) -> None:
+    starts = np.random.default_rng(3).integers(0, 3000, 1500)
+    banned = np.stack([starts, np.zeros_like(starts)], 1) if forbid else None
+    nodes, edges = walk(graph, starts, 0, 6, seed=9, rule=rule, forbidden=banned, edges=True)
+    theirs = walk_tensors(
+        TensorGraph.of(graph), torch.as_tensor(starts), torch.tensor(0), 6, seed=9, rule=rule, edges=True,
+        forbidden=None if banned is None else torch.as_tensor(banned),
+    )  # fmt: skip
+    np.testing.assert_array_equal(theirs[0], nodes)
+    np.testing.assert_array_equal(theirs[1], edges)
 
 
 def test_the_graph_is_shared_not_copied_on_the_cpu() -> None:
@@ -48,3 +67,5 @@ def test_bad_jobs_get_a_sentence() -> None:
         walk_tensors(graph, torch.tensor([2]), torch.tensor(0), 3)
     with pytest.raises(GpmError, match="must not be negative"):
         walk_tensors(graph, torch.tensor([0]), torch.tensor(0), -3)
+    with pytest.raises(GpmError, match="starts must be integers"):
+        walk_tensors(graph, torch.tensor([0.5]), torch.tensor(0), 3)

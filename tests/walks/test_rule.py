@@ -8,9 +8,10 @@ from gpm import GpmError, WalkRule
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"p": 0}, "p must be above 0"),
-        ({"p": math.inf}, "p must be above 0"),
-        ({"p": math.nan}, "p must be above 0"),
+        ({"p": 0}, "p must lie between"),
+        ({"p": 1e-300}, "p must lie between"),
+        ({"p": math.inf}, "p must lie between"),
+        ({"p": math.nan}, "p must lie between"),
         ({"q": 1e4}, "q must lie between"),
         ({"q": -1}, "q must lie between"),
         ({"q": math.nan}, "q must lie between"),

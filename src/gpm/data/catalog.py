@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,10 +66,10 @@ def load_dataset(name: str) -> Any:
     loader = getattr(torch_geometric.datasets, entry.loader)
     if not entry.root:
         return loader()
-    _copy_raw(entry)
     try:
+        _copy_raw(entry)
         return loader(str(data_root() / entry.root), **dict(entry.options))
-    except (OSError, RuntimeError, ValueError) as error:
+    except Exception as error:  # whatever a download, an archive or a parser may raise
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise GpmError(
             f"could not load {name!r} ({reason}); without a connection, let GPM_RAW name a folder with {entry.raw}/raw."
@@ -78,19 +77,16 @@ def load_dataset(name: str) -> Any:
 
 
 def _copy_raw(entry: Entry) -> None:
-    """Copy a dataset's raw files from `GPM_RAW` if they are there and not yet in the data root: whole or not at all."""
-    given, target = os.environ.get("GPM_RAW"), data_root() / entry.raw
-    if not given or target.exists():
+    """Copy the raw files that `GPM_RAW` has and the data root has not, each whole or not at all."""
+    given = os.environ.get("GPM_RAW")
+    source, target = Path(given or "") / entry.raw / "raw", data_root() / entry.raw / "raw"
+    if not given or not source.is_dir():
         return
-    source = Path(given) / entry.raw
-    if not source.is_dir():
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    try:
-        shutil.copytree(source, scratch / "copy", copy_function=shutil.copyfile)
-        for folder in [scratch / "copy", *(p for p in (scratch / "copy").rglob("*") if p.is_dir())]:
-            folder.chmod(0o755)  # the source may be read-only
-        (scratch / "copy").rename(target)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    for file in source.rglob("*"):
+        copy = target / file.relative_to(source)
+        if not file.is_file() or copy.exists():
+            continue
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        scratch = copy.with_name(f".{copy.name}.{os.getpid()}")
+        shutil.copyfile(file, scratch)  # contents only: the source may be read-only
+        scratch.replace(copy)

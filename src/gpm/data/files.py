@@ -16,8 +16,22 @@ from gpm.storage import HEADER
 
 EDGE_LISTS = (".csv", ".tsv", ".txt", ".edges", ".edgelist")
 PYG_FILES = (".pt", ".pth")
-_SOURCES = {"source", "src", "from", "u", "node1", "source_id", "id1", "head"}
-_TARGETS = {"target", "dst", "to", "v", "node2", "target_id", "id2", "tail"}
+_SOURCES = {"source", "src", "from", "u", "start", "head", "node1", "node_1", "id1", "id_1", "from_node", "source_id"}
+_TARGETS = {
+    "target",
+    "dst",
+    "to",
+    "v",
+    "end",
+    "tail",
+    "node2",
+    "node_2",
+    "id2",
+    "id_2",
+    "to_node",
+    "target_id",
+    "destination",
+}
 
 
 def load_graph(source: str | Path, *, directed: bool = False) -> Graph:
@@ -50,7 +64,7 @@ def read_edge_list(path: Path, *, directed: bool = False) -> Graph:
     """Read a table of edges: source, target and, if there is one, weight.
 
     The delimiter (comma, semicolon, tab, blanks) is found in the first row. A header is recognised by its words, or
-    because it is text above numbers; with a header the columns may stand in any order, without one a third column of
+    because it is text above numbers; the weight is then the column called weight. Without a header a third column of
     numbers is the weight. Blank lines, and lines that begin with # above the first row, are passed over. Whole numbers
     as ids stay numbers; all else is text.
     """
@@ -86,12 +100,20 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """The rows of a table with their line numbers, cells stripped, blank lines and comments left out."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            delimiter: str | None = None
-            for number, line in _logical_lines(iter(file)):
-                if delimiter is None:
-                    delimiter = _delimiter(line)
-                cells = line.split() if delimiter == " " else next(csv.reader([line], delimiter=delimiter, strict=True))
-                yield number, [cell.strip() for cell in cells]
+            skipped, first = 0, ""
+            for line in file:
+                if line.strip() and not line.lstrip().startswith("#"):
+                    first = line
+                    break
+                skipped += 1
+            delimiter, lines = _delimiter(first), itertools.chain([first], file)
+            if delimiter == " ":
+                yield from ((skipped + n, line.split()) for n, line in enumerate(lines, 1) if line.strip())
+                return
+            reader = csv.reader(lines, delimiter=delimiter, strict=True)
+            for row in reader:
+                if any(cell.strip() for cell in row):
+                    yield skipped + reader.line_num, [cell.strip() for cell in row]
     except UnicodeDecodeError as error:
         raise GpmError(f"{path} is not UTF-8 text ({error.reason}); save it as UTF-8.") from None
     except csv.Error as error:
@@ -102,21 +124,6 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 def _delimiter(line: str) -> str:
     return "\t" if "\t" in line else max((" ", ",", ";"), key=lambda d: line.count(d) if d != " " else 0.5)
-
-
-def _logical_lines(lines: Iterator[str]) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers; a quoted cell may run over several. Comments stand above the first row."""
-    number, begun = 0, False
-    for line in lines:
-        number += 1
-        start = number
-        if not line.strip() or (not begun and line.lstrip().startswith("#")):
-            continue
-        begun = True
-        while line.count('"') % 2 and (more := next(lines, None)) is not None:
-            line += more
-            number += 1
-        yield start, line.rstrip("\r\n")
 
 
 def _columns(path: Path, first: list[str], second: list[str]) -> tuple[tuple[int, int, int | None], bool]:
@@ -130,10 +137,9 @@ def _columns(path: Path, first: list[str], second: list[str]) -> tuple[tuple[int
         raise GpmError(
             f"{path}: a row has one column; write 'source,target' with a comma, semicolon, tab or blank between."
         )
-    text_above_numbers = bool(second) and all(map(_is_whole, second[:2])) and not any(map(_is_whole, first[:2]))
-    sample = second if text_above_numbers else first
-    weighted = len(sample) > 2 and _is_number(sample[2])
-    return (0, 1, 2 if weighted else None), text_above_numbers
+    if second and all(map(_is_whole, second[:2])) and not any(map(_is_whole, first[:2])):
+        return (0, 1, words.index("weight") if "weight" in words else None), True
+    return (0, 1, 2 if len(first) > 2 and _is_number(first[2]) else None), False
 
 
 def _is_whole(cell: str) -> bool:
@@ -185,7 +191,7 @@ def _read_pyg(path: Path) -> Graph:
 
     try:
         with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
-            data = torch.load(path, weights_only=True)
+            data = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         raise GpmError(
             f"{path} cannot be read as a PyG file ({type(error).__name__}: more than plain data in it, or damaged); "

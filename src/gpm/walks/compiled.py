@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpm.errors import GpmError
 from gpm.graph import Graph
 from gpm.hashing import make_key
+from gpm.threads import threads_for
 from gpm.walks import kernels
 from gpm.walks.rule import WalkRule
-
-_lock = threading.Lock()  # numba's fallback threading layer must not be entered twice
-_owner = os.getpid()  # and OpenMP must not be entered in a forked child
 
 
 def walk(
@@ -33,7 +25,7 @@ def walk(
     edges: bool = False,
     threads: int | None = None,
 ) -> tuple[NDArray, NDArray | None]:
-    """Draw walks on the CPU. Walk j of node v under a seed is always the same walk, whoever asks, in whatever company.
+    """Draw walks on the CPU. Walk j of node v under a seed is the same in whatever company and order it is asked for.
 
     Args:
         graph: The graph to walk on.
@@ -42,8 +34,9 @@ def walk(
         length: Steps L of a walk; 0 gives the start alone.
         seed: Names the random bits.
         rule: The law of a step.
-        forbidden: Per walk an edge `(a, b)`, shape `S + [2]`, crossed in neither direction; negative for none. Under a
-            second-order rule the walks drawn beside a forbidden edge are others, of the same law.
+        forbidden: Per walk an edge `(a, b)`, shape `S + [2]` or `[2]`, treated as if it were not there, in neither
+            direction; negative for none. Under a second-order rule a call with `forbidden` draws other walks than one
+            without, of the same law.
         edges: Also return the ids of the edges crossed.
         threads: At most so many; by default numba's number. The result does not depend on it.
 
@@ -79,7 +72,7 @@ def walk(
 
 def has_edge(graph: Graph, source: ArrayLike, target: ArrayLike) -> NDArray[np.bool_]:
     """Whether the graph has the edges from `source` to `target` (broadcast)."""
-    a, b = np.broadcast_arrays(np.asarray(source, dtype=np.int64), np.asarray(target, dtype=np.int64))
+    a, b = np.broadcast_arrays(_integers(source, "source"), _integers(target, "target"))
     if a.size and not (min(a.min(), b.min()) >= 0 and max(a.max(), b.max()) < graph.num_nodes):
         raise GpmError(f"an end of an edge is outside 0 to {graph.num_nodes - 1}.")
     found = np.empty(a.size, dtype=np.bool_)
@@ -96,11 +89,8 @@ def _frozen_empty() -> NDArray[np.int64]:
 def _check_jobs(
     graph: Graph, starts: ArrayLike, numbers: ArrayLike, forbidden: ArrayLike | None, length: int
 ) -> tuple[NDArray, NDArray, NDArray]:
-    begin, number = np.asarray(starts), np.asarray(numbers)
+    begin, number = _integers(starts, "starts"), _integers(numbers, "numbers")
     shape = np.broadcast_shapes(begin.shape, number.shape)
-    for name, values in (("starts", begin), ("numbers", number)):
-        if values.size and not np.issubdtype(values.dtype, np.integer):
-            raise GpmError(f"{name} must be integers, got {values.dtype}.")
     if length < 0:
         raise GpmError(f"the length of a walk must not be negative, got {length}.")
     if begin.size and not (int(begin.min()) >= 0 and int(begin.max()) < graph.num_nodes):
@@ -108,27 +98,21 @@ def _check_jobs(
         raise GpmError(f"no start node {bad}: nodes are numbered 0 to {graph.num_nodes - 1}.")
     banned = np.empty((0, 2), dtype=np.int64)
     if forbidden is not None and begin.size:
-        banned = _spread(np.asarray(forbidden), (*shape, 2))
+        banned = _integers(forbidden, "forbidden")
+        if banned.ndim not in (1, len(shape) + 1) or banned.shape[-1] != 2:
+            raise GpmError(f"forbidden must have shape [2] or {[*shape, 2]}, got {list(banned.shape)}.")
+        banned = _spread(banned, (*shape, 2))
     return _spread(begin, shape), _spread(number, shape), banned
+
+
+def _integers(values: ArrayLike, name: str) -> NDArray:
+    array = np.asarray(values)
+    if array.size and not np.issubdtype(array.dtype, np.integer):
+        raise GpmError(f"{name} must be integers, got {array.dtype}.")
+    return array
 
 
 def _spread(values: NDArray, shape: tuple[int, ...]) -> NDArray[np.int64]:
     """`values` broadcast to a shape, as contiguous int64; copied only if need be."""
     spread = values if values.shape == shape else np.array(np.broadcast_to(values, shape), order="C")
     return np.ascontiguousarray(spread, dtype=np.int64).reshape(shape)
-
-
-@contextmanager
-def threads_for(threads: int | None, count: int) -> Iterator[bool]:
-    """Hold numba's threads; gives whether to use them. One chunk is not worth it, and a forked child may not."""
-    wanted = numba.get_num_threads() if threads is None else min(threads, numba.config.NUMBA_NUM_THREADS)
-    if wanted <= 1 or count <= kernels.CHUNK or os.getpid() != _owner:
-        yield False
-        return
-    with _lock:
-        usual = numba.get_num_threads()
-        numba.set_num_threads(wanted)
-        try:
-            yield True
-        finally:
-            numba.set_num_threads(usual)

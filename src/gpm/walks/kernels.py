@@ -7,7 +7,8 @@ Indices that come out of arrays are made unsigned in hot loops: numba tests sign
 
 W walks of L steps; `rows` = (indptr, indices, cdf or empty), `jobs` = (starts [W], numbers [W], forbidden [W, 2] or
 empty), `out` = (nodes [W, L+1], edges [W, L] or empty), `law` = (1/p, 1/q, turn back only at dead ends, look back at
-all, no parallel edges). All kernels are in this file because numba's cache does not see a change in another one.
+all, no parallel edges). The kernels share a file because numba's cache does not see a change in another one: after
+editing `gpm.hashing` or `gpm.threads`, touch this one.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from gpm.hashing import GOLDEN_U, mix
+from gpm.threads import CHUNK
 
 BLOCK = 256  # walks that advance together; speed is flat from 128 to 512
-CHUNK = 4 * BLOCK  # walks handed to a thread at once
 _LOW = np.uint64(0xFFFFFFFF)
 _32, _12, _ONE = np.uint64(32), np.uint64(12), np.uint64(1)
 _UNIT = 2.0**-52
@@ -140,13 +141,15 @@ class _Block(NamedTuple):
     """What is known of the walks of a block, an array per fact.
 
     A walk is at `now`, whose row is [begin, stop), and came from `back` (-1: from nowhere), whose row is
-    [back_begin, back_stop). The row has mass `mass_f` of forbidden entries (to `banned`; -1: none) behind `before_f`,
-    mass `mass_b` of entries back behind `before_b`, and `rest`. `at` is the chosen entry, -1 if there is no exit.
+    [back_begin, back_stop) less the entries to `back_banned`. Its own row has mass `mass_f` of forbidden entries (to
+    `banned`; -1: none) behind `before_f`, mass `mass_b` of entries back behind `before_b`, and `rest`. `at` is the
+    chosen entry, -1 if there is no exit.
     """
 
     now: NDArray
     back: NDArray
     banned: NDArray
+    back_banned: NDArray
     begin: NDArray
     stop: NDArray
     back_begin: NDArray
@@ -282,9 +285,10 @@ def _test_draws(indices, far, count, block, search):  # pragma: no cover - compi
         wanted = search.wanted[j]
         found = search.low[j] < search.high[j] and indices[search.low[j]] == wanted
         if search.kind[k] == _IN_ROW:
-            accepted = found == (far < 1.0)
+            accepted = (found and wanted != block.back_banned[i]) == (far < 1.0)
         else:
-            accepted = found and wanted != block.back[i] and wanted != block.banned[i]
+            banned = wanted == block.banned[i] or wanted == block.back_banned[i]
+            accepted = found and not banned and wanted != block.back[i]
             block.at[i] = search.low[j]
         search.open[still_open] = i
         still_open += np.int64(not accepted)
@@ -296,15 +300,15 @@ def walk_ruled(rows, jobs, key, law, first, last, out):  # pragma: no cover - co
     indptr, indices, _ = rows
     forbidden = jobs[2]
     nodes, edges = out
-    f, s = np.empty((13, BLOCK), np.int64), np.empty((7, BLOCK), np.int64)
-    block = _Block(f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7], f[8], f[9], f[10], f[11], f[12])
+    f, s = np.empty((14, BLOCK), np.int64), np.empty((7, BLOCK), np.int64)
+    block = _Block(f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7], f[8], f[9], f[10], f[11], f[12], f[13])
     search = _Search(s[0], s[1], s[2], s[3], s[4], s[5], s[6])
     weights, state = np.empty((3, BLOCK)), np.empty(BLOCK, np.uint64)
     for start in range(first, last, BLOCK):
         count = min(BLOCK, last - start)
         _start(jobs, key, start, block.now[:count], state[:count], nodes)
         for i in range(count):
-            block.back[i] = block.banned[i] = -1
+            block.back[i] = block.banned[i] = block.back_banned[i] = -1
             block.begin[i] = block.stop[i] = 0
         for step in range(nodes.shape[1] - 1):
             for i in range(count):
@@ -313,6 +317,7 @@ def walk_ruled(rows, jobs, key, law, first, last, out):  # pragma: no cover - co
                 block.stop[i] = indptr[block.now[i] + 1]
             if forbidden.size:
                 for i in range(count):
+                    block.back_banned[i] = block.banned[i]
                     a, b = forbidden[start + i, 0], forbidden[start + i, 1]
                     block.banned[i] = b if block.now[i] == a else (a if block.now[i] == b else -1)
             opened = _open_step(rows, law, count, block, search, weights)
@@ -365,7 +370,7 @@ def walk_plain(rows, jobs, key, law, first, last, out):  # pragma: no cover - co
                     o = np.uint64(search.open[k])
                     span = degree[o] if far >= 1.0 else min(degree[o], back_degree[o])
                     certain = extra + np.float64(degree[o]) * floor
-                    free = (step == 0) | (turn & (degree[o] == 1))
+                    free = (step == 0) | (degree[o] == 1)  # the only exit needs no luck
                     chance = _unit(_bits(state[o], step, draw + 1)) * (certain + np.float64(span) * gap)
                     luck[k] = -1.0 if free else chance
                     tested = luck[k] >= certain

@@ -77,6 +77,9 @@ def walk_tensors(
     """Draw walks where the tensors are. Arguments and results as in `gpm.walks.walk`."""
     if length < 0:
         raise GpmError(f"the length of a walk must not be negative, got {length}.")
+    for name, values in (("starts", starts), ("numbers", numbers), ("forbidden", forbidden)):
+        if values is not None and (values.is_floating_point() or values.is_complex()):
+            raise GpmError(f"{name} must be integers, got {values.dtype}.")
     shape = np.broadcast_shapes(starts.shape, numbers.shape)
     begin, number = (values.long().expand(shape).reshape(-1) for values in (starts, numbers))
     if begin.numel() and not (int(begin.min()) >= 0 and int(begin.max()) < graph.num_nodes):
@@ -91,7 +94,7 @@ def walk_tensors(
         if plain:
             at = stepper.choose_plain(now, back, step)
         else:
-            at = stepper.choose(now, back, _banned_target(now, banned), step)
+            at = stepper.choose(now, back, _banned_target(now, banned), _banned_target(back, banned), step)
         back = now if rule.second_order else None
         now = torch.where(at >= 0, _take(graph.indices, at).long(), now)
         nodes.append(now)
@@ -105,8 +108,9 @@ def walk_tensors(
     return path, at.reshape(*shape, length)
 
 
-def _banned_target(now: Tensor, forbidden: Tensor | None) -> Tensor | None:
-    if forbidden is None:
+def _banned_target(now: Tensor | None, forbidden: Tensor | None) -> Tensor | None:
+    """The node that a walk at `now` may not go to, -1 for none."""
+    if forbidden is None or now is None:
         return None
     a, b = forbidden.unbind(-1)
     return torch.where(now == a, b, torch.where(now == b, a, -1))
@@ -128,10 +132,13 @@ class _Stepper:
         self.far, self.back_weight = 1.0 / rule.q, 1.0 / rule.p
         self.both_rows = self.far < 1.0 and graph.simple and self.cdf is None
 
-    def choose(self, now: Tensor, back: Tensor | None, banned: Tensor | None, step: int) -> Tensor:
+    def choose(
+        self, now: Tensor, back: Tensor | None, banned: Tensor | None, back_banned: Tensor | None, step: int
+    ) -> Tensor:
         begin, stop = self.graph.indptr[now], self.graph.indptr[now + 1]
         nowhere = torch.full_like(now, -1)
         banned = nowhere if banned is None else banned
+        back_banned = nowhere if back_banned is None else back_banned
         f0, f1 = self._range(begin, stop, banned)
         b0, b1 = self._range(begin, stop, nowhere if back is None else torch.where(back == banned, -1, back))
         before_f, before_b = self._mass(begin, f0), self._mass(begin, b0)
@@ -166,13 +173,14 @@ class _Stepper:
             if not bool(accepted.all()):
                 drawn = _take(self.graph.indices, found).long()
                 near, _ = self._find(back_begin[o], back_stop[o], drawn)
+                near = near & (drawn != back_banned[o])
                 passes = near if self.far < 1.0 else ~near
                 if self.both_rows:
                     degree = back_stop[o] - back_begin[o]
                     theirs = ~accepted & (degree < rest[o])
                     drawn = _take(self.graph.indices, back_begin[o] + self._draw(bits, degree)).long()
                     common, place = self._find(begin[o], stop[o], drawn)
-                    common = common & (drawn != back[o]) & (drawn != banned[o])
+                    common = common & (drawn != back[o]) & (drawn != banned[o]) & (drawn != back_banned[o])
                     passes, found = torch.where(theirs, common, passes), torch.where(theirs, place, found)
                 accepted = accepted | passes
             at[o[accepted]] = found[accepted]
@@ -187,7 +195,7 @@ class _Stepper:
         turn, floor = self.rule.non_backtracking, min(1.0, self.far)
         extra = 0.0 if turn else max(0.0, self.back_weight - floor)
         kept = (0.0 if turn else min(1.0, self.back_weight / floor)) * floor
-        free = torch.ones_like(now, dtype=torch.bool) if back is None else (degree == 1) & turn
+        free = torch.ones_like(now, dtype=torch.bool) if back is None else degree == 1
         back = now if back is None else back
         back_begin = self.graph.indptr[back]
         back_degree = self.graph.indptr[back + 1] - back_begin

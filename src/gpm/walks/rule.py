@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from gpm.errors import GpmError
 
+P_RANGE = 1e-6, 1e6  # beyond, weights of one step no longer fit one float
 Q_RANGE = 1e-3, 1e3  # a rejected draw costs time in proportion to max(q, 1/q)
 
 
@@ -19,7 +19,7 @@ class WalkRule:
     node with no exit the walk stays in place.
 
     Args:
-        p: Reluctance to return at once; above 0.
+        p: Reluctance to return at once; between 0.000001 and 1000000.
         q: Reluctance to leave the neighbourhood of t; between 0.001 and 1000.
         non_backtracking: Never return at once, unless there is no other exit. Excludes p.
         weighted: Follow edge weights where the graph has them.
@@ -31,10 +31,11 @@ class WalkRule:
     weighted: bool = True
 
     def __post_init__(self) -> None:
-        if not (self.p > 0 and math.isfinite(self.p)):
-            raise GpmError(f"p must be above 0, got {self.p}.")
-        if not Q_RANGE[0] <= self.q <= Q_RANGE[1]:
-            raise GpmError(f"q must lie between {Q_RANGE[0]:g} and {Q_RANGE[1]:g}, got {self.q}.")
+        for name, (least, most) in (("p", P_RANGE), ("q", Q_RANGE)):
+            value = float(getattr(self, name))
+            if not least <= value <= most:
+                raise GpmError(f"{name} must lie between {least:g} and {most:g}, got {value:g}.")
+            object.__setattr__(self, name, value)  # a float32 would not divide as a float64 does
         if self.non_backtracking and self.p != 1:
             raise GpmError(f"non_backtracking forbids what p = {self.p} weighs; leave p at 1.")
 

@@ -1,0 +1,54 @@
+"""Threads for compiled code, safe in forked children and under concurrent Python threads."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numba
+from numba import njit
+
+CHUNK = 1024  # pieces of work handed to a thread at once; fewer than that are not worth a second thread
+
+_lock = threading.Lock()  # numba's fallback threading layer must not be entered twice
+_owner = os.getpid()  # and OpenMP must not be entered in a forked child
+
+
+@contextmanager
+def threads_for(threads: int | None, pieces: int) -> Iterator[bool]:
+    """Hold numba's threads while they work; gives whether to use them.
+
+    Args:
+        threads: At most so many; None for numba's own number.
+        pieces: How much there is to do: one chunk is done alone, as is everything in a forked child.
+    """
+    wanted = numba.get_num_threads() if threads is None else min(threads, numba.config.NUMBA_NUM_THREADS)
+    if wanted <= 1 or pieces <= CHUNK or os.getpid() != _owner:
+        yield False
+        return
+    with _lock:
+        usual = numba.get_num_threads()
+        numba.set_num_threads(wanted)
+        try:
+            yield True
+        finally:
+            numba.set_num_threads(usual)
+
+
+def threaded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a function whose `prange` loops run on numba's threads, or on none in a forked child."""
+    parallel = njit(cache=True, parallel=True)(function)
+    alone = njit(nogil=True)(function)  # not cached: numba would take the one's cache for the other's
+
+    @functools.wraps(function)
+    def call(*arguments: Any) -> Any:
+        if os.getpid() != _owner:
+            return alone(*arguments)
+        with _lock:
+            return parallel(*arguments)
+
+    return call
