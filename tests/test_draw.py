@@ -74,6 +74,18 @@ def test_nodes_are_placed_apart_in_the_unit_square(graph: nx.Graph) -> None:
     assert distance.min() > 0.05
 
 
+@pytest.mark.parametrize(
+    "graph", [nx.house_graph(), nx.diamond_graph(), nx.bull_graph(), nx.wheel_graph(6), nx.ladder_graph(3)]
+)
+def test_flat_graphs_are_drawn_without_crossings(graph: nx.Graph) -> None:
+    for seed in range(6):
+        order = np.random.default_rng(seed).permutation(len(graph)).tolist()
+        shuffled = nx.relabel_nodes(graph, dict(zip(graph, order, strict=True)))
+        adjacency = nx.to_numpy_array(shuffled, nodelist=range(len(graph)), dtype=bool)
+        places = dict(enumerate(layout(adjacency)))
+        assert draw._crossings(nx.from_numpy_array(adjacency), places) == 0
+
+
 def test_svg_is_well_formed() -> None:
     ET.fromstring(draw.svg_graph(np.ones((4, 4), dtype=bool), 'a "label" <b>'))
 

@@ -8,7 +8,7 @@ import os
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import networkx as nx
 import numpy as np
@@ -50,20 +50,55 @@ def layout(adjacency: NDArray[np.bool_]) -> NDArray:
     if n == 1:
         return np.array([[0.5, 0.5]])
     degrees = adjacency.sum(axis=1)
-    if n == 2:
-        places = {0: (0.0, 0.5), 1: (1.0, 0.5)}
+    if degrees.max() <= 2 and degrees.sum() == 2 * (n - 1):
+        end = int(np.argmin(degrees))
+        places = {v: (float(i), 0.0) for i, v in enumerate([end, *(b for _, b in nx.dfs_edges(graph, end))])}
     elif degrees.min() == degrees.max() == 2 or degrees.min() == n - 1:
         start = np.pi / 4 if n == 4 else np.pi / 2
         angles = start + 2 * np.pi * np.arange(n) / n
         cycle = [0, *(b for _, b in nx.dfs_edges(graph, 0))]
         places = {v: (float(np.cos(a)), float(np.sin(a))) for v, a in zip(cycle, angles, strict=True)}
     else:
-        places = nx.kamada_kawai_layout(graph, pos=nx.circular_layout(graph))
+        places = _spread(graph)
     points = np.array([places[i] for i in range(n)], dtype=float)
     if degrees.min() < degrees.max():
         points = _lay_flat(points)
     points -= (points.max(axis=0) + points.min(axis=0)) / 2
     return 0.5 + points / max(float(np.ptp(points, axis=0).max()), 1e-9)
+
+
+def _spread(graph: nx.Graph) -> Any:
+    """Place nodes as far apart as they are in the graph: the try with the fewest crossings, from several beginnings."""
+    nodes = list(graph)
+    orders = [nodes, nodes[::2] + nodes[1::2], nodes[::-2] + nodes[-2::-2]] if len(nodes) <= 16 else [nodes]
+    begins = [nx.circular_layout(order) for order in orders]
+    if nx.is_planar(graph):
+        begins.append(nx.planar_layout(graph))
+    tries = [nx.kamada_kawai_layout(graph, pos=begin) for begin in begins]
+    return min(tries, key=lambda places: (_crossings(graph, places), -_narrowest(places)))
+
+
+def _crossings(graph: nx.Graph, places: dict[int, NDArray]) -> int:
+    """How many pairs of edges cross."""
+
+    def side(a: int, b: int, c: int) -> float:
+        (ax, ay), (bx, by), (cx, cy) = places[a], places[b], places[c]
+        return float((bx - ax) * (cy - ay) - (by - ay) * (cx - ax))
+
+    edges = list(graph.edges)
+    return sum(
+        side(a, b, c) * side(a, b, d) < 0 and side(c, d, a) * side(c, d, b) < 0
+        for i, (a, b) in enumerate(edges)
+        for c, d in edges[:i]
+        if len({a, b, c, d}) == 4
+    )
+
+
+def _narrowest(places: dict[int, NDArray]) -> float:
+    """The smallest distance between two nodes, rounded so that like drawings count as equal."""
+    points = np.array(list(places.values()))
+    distance = np.linalg.norm(points[:, None] - points, axis=-1) + 9 * np.eye(len(points))
+    return round(float(distance.min()), 2)
 
 
 def _lay_flat(points: NDArray) -> NDArray:
