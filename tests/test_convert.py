@@ -29,6 +29,12 @@ def test_pyg_data_comes_back() -> None:
     assert again.num_nodes == 34
 
 
+def test_datasets_are_taken_as_they_are() -> None:
+    assert Graph.from_pyg(KarateClub()).num_nodes == 34
+    with pytest.raises(GpmError, match="give a PyG Data, a list of them, a Batch or a Dataset, not a gpm Graph"):
+        Graph.from_pyg(Graph.from_edges([[0], [1]]))  # type: ignore[arg-type]
+
+
 def test_edge_features_follow_their_edges() -> None:
     edges = torch.tensor([[2, 0, 1, 0], [0, 1, 2, 2]])
     features = torch.tensor([[20.0], [1.0], [12.0], [2.0]])

@@ -83,6 +83,23 @@ def test_ids_switch_to_64_bits_and_nothing_else_changes(monkeypatch: pytest.Monk
         np.testing.assert_array_equal(keys[0], keys[1])
 
 
+def test_nodes_of_a_collection_are_known_by_their_graph() -> None:
+    collection = Graph.from_edges([[0, 2], [1, 3]], 5, graph_ptr=[0, 2, 2, 5])
+    assert [collection.name(i) for i in range(5)] == ["0:0", "0:1", "2:0", "2:1", "2:2"]
+    assert [collection.find(collection.name(i)) for i in range(5)] == list(range(5))
+    for other in ("0:2", "1:0", "3:0", "two"):
+        with pytest.raises(GpmError, match=f"no node '{other}': write graph:node"):
+            collection.find(other)
+
+
+def test_nodes_outside_the_graph_get_a_sentence() -> None:
+    graph = Graph.from_edges(TRIANGLE, names=["a", "b", "c"])
+    for ask in (graph.name, graph.neighbors):
+        for node in (-1, 3):
+            with pytest.raises(GpmError, match=f"no node {node}: nodes are numbered 0 to 2"):
+                ask(node)
+
+
 def test_features_keep_their_kind() -> None:
     dense = Graph.from_edges(TRIANGLE, x=np.eye(3, dtype=np.float32))
     sparse = Graph.from_edges(TRIANGLE, x=sp.eye_array(3))
@@ -111,6 +128,7 @@ def test_nodes_are_found_by_name_or_number() -> None:
         ({"edge_index": [[0.5], [1.0]]}, "edge_index must hold integers"),
         ({"edge_index": [[0, 7], [1, 0]], "num_nodes": 5}, "edge 1 starts at node 7, but nodes are numbered 0 to 4"),
         ({"edge_index": [[0], [-1]]}, "edge 0 ends at node -1"),
+        ({"edge_index": TRIANGLE, "num_nodes": 3.5}, "num_nodes must be a whole number, got 3.5"),
         ({"edge_index": [[], []], "num_nodes": -1}, "num_nodes must not be negative"),
         ({"edge_index": TRIANGLE, "edge_weight": [1, 2]}, "edge_weight must have one entry per edge"),
         ({"edge_index": TRIANGLE, "edge_weight": [1, np.nan, 1]}, "edge 1 has weight nan"),

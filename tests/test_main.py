@@ -47,6 +47,14 @@ def test_the_users_names_come_back(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "e.g. eve-" in capsys.readouterr().out
 
 
+def test_the_graph_itself_is_not_drawn_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edges = tmp_path / "edges.csv"
+    edges.write_text("ann,bob\n")
+    assert main(["patterns", str(edges), "-o", str(edges)]) == 2
+    assert "is the graph itself" in capsys.readouterr().err
+    assert edges.read_text() == "ann,bob\n"
+
+
 def test_flags_are_taken_as_people_type_them(capsys: pytest.CaptureFixture[str]) -> None:
     forms = (
         ["--non-backtracking", "--lengths", "2,4"],
@@ -76,7 +84,12 @@ def test_flags_are_taken_as_people_type_them(capsys: pytest.CaptureFixture[str])
         (["patterns", "karate", "--q", "0"], "q must lie between"),
         (["patterns", "karate", "--p", "1e9"], "p must lie between"),
         (["patterns", "karate", "--node", "null"], "no node 'null'"),
-        (["patterns", "karate", "--samples", "2"], "samples must be at least the number of lengths (4), got 2."),
+        (
+            ["patterns", "karate", "--samples", "2"],
+            "samples must lie between the number of lengths (4) and 100,000,000",
+        ),
+        (["patterns", "karate", "--samples", str(2**63)], "samples must lie between"),
+        (["patterns", "karate", "--directed"], "directed is for edge lists"),
         (["patterns", "k" * 400], "File name too long"),
         (["patterns", "karate", "--top", "1000", "-o", "x.png"], "a figure shows at most 100 patterns, not 1000"),
     ],

@@ -171,6 +171,10 @@ def test_edge_ids_come_where_features_need_them() -> None:
     ("options", "sentence"),
     [
         ({"lengths": []}, "lengths must be a list"),
+        ({"lengths": "24"}, "lengths must be a list"),
+        ({"lengths": 4}, "lengths must be a list"),
+        ({"lengths": [2.7]}, "a length must be a whole number, got 2.7"),
+        ({"pool": 128.0}, "pool must be a whole number"),
         ({"lengths": [64]}, "lengths must be a list of 0 to 63"),
         ({"lengths": [2, 2]}, "lengths must differ"),
         ({"pool": 3}, "a pool of 3 patterns is too small for 4 lengths"),
@@ -195,6 +199,10 @@ def test_bad_instances_get_a_sentence() -> None:
         tokenizer.nodes([0], count=129)
     with pytest.raises(GpmError, match="nodes must be integers"):
         tokenizer.nodes([0.5])
+    with pytest.raises(GpmError, match=r"graph\.find gives the number of a name"):
+        tokenizer.nodes(["Valjean"])
+    with pytest.raises(GpmError, match="give a gpm Graph, not a list"):
+        Tokenizer([[0], [1]])  # type: ignore[arg-type]
     hollow = Graph.from_edges([[0], [1]], 2, graph_ptr=[0, 2, 2])
     with pytest.raises(GpmError, match="graph 1 has no nodes"):
         Tokenizer(hollow).graphs([0, 1])

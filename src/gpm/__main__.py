@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import logging
 import os
 import re
 import sys
@@ -50,7 +51,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         hint = nearest(command, COMMANDS)
         print(f"gpm: there is no command {command!r}.{hint} Commands: {', '.join(COMMANDS)}.", file=sys.stderr)
         return 2
-    return _run(command, given[1:])
+    try:
+        return _run(command, given[1:])
+    except KeyboardInterrupt:
+        print(f"gpm {command}: interrupted", file=sys.stderr)
+        return 130
 
 
 def _run(command: str, arguments: list[str]) -> int:
@@ -58,6 +63,8 @@ def _run(command: str, arguments: list[str]) -> int:
 
     from gpm.errors import GpmError
 
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("gpm").setLevel(logging.INFO)
     function = _function(command)
     parser = ArgumentParser(prog=f"gpm {command}", description=COMMANDS[command][1], exit_on_error=False)
     parser.add_function_arguments(function, as_positional=True)
@@ -76,9 +83,6 @@ def _run(command: str, arguments: list[str]) -> int:
         return _complain(command, "there is not enough memory for this; ask for fewer or shorter samples.")
     except SystemExit as stop:  # --help
         return int(stop.code or 0)
-    except KeyboardInterrupt:
-        print(f"gpm {command}: interrupted", file=sys.stderr)
-        return 130
     return 0
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from gpm.errors import GpmError
+from gpm.errors import GpmError, kind_of
 from gpm.graph import Graph
 
 if TYPE_CHECKING:
@@ -37,14 +37,16 @@ def _to_torch(features: Any) -> torch.Tensor:
 
 
 def from_pyg(data: Data | list[Data], **options: Any) -> Graph:
-    """Take a PyG `Data`, a list of them, or a `Batch`.
+    """Take a PyG `Data`, a list of them, a `Batch` or a `Dataset`.
 
     `x`, `edge_index`, `edge_attr`, `edge_weight`, `y`, `num_nodes`, `names` and, for a collection, `ptr` are read.
     Everything else stays with the caller, and so do the names of a collection. `options` are those of
     `Graph.from_edges` and win over what the data holds.
     """
-    from torch_geometric.data import Batch
+    from torch_geometric.data import Batch, Data, Dataset
 
+    if isinstance(data, Dataset):
+        data = list(data) if len(data) > 1 else data[0]
     if isinstance(data, (list, tuple)):
         if not data:
             raise GpmError("the list of graphs is empty; give at least one PyG Data.")
@@ -54,6 +56,8 @@ def from_pyg(data: Data | list[Data], **options: Any) -> Graph:
             raise GpmError(
                 f"the graphs of the list do not go together ({error}); give all the same attributes."
             ) from None
+    if not isinstance(data, Data):
+        raise GpmError(f"give a PyG Data, a list of them, a Batch or a Dataset, not a {kind_of(data)}.")
     if "edge_index" not in data or data.num_nodes is None:
         raise GpmError(
             "the PyG object has no edge_index or no number of nodes; set data.edge_index and data.num_nodes."

@@ -6,6 +6,7 @@ import csv
 import html
 import os
 import tempfile
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -118,9 +119,10 @@ def _write_figure(found: Sequence[FrequentPattern], path: Path, title: str) -> N
 
     columns = min(5, len(found))
     lines = -(-len(found) // columns)
-    with mpl.rc_context({"svg.hashsalt": "gpm", "font.size": 9}):
-        figure = Figure(figsize=(2.1 * columns, 2.45 * lines + 0.5), layout="constrained")
-        figure.suptitle(_shorten(title, 24 * columns), fontsize=10, parse_math=False)
+    with warnings.catch_warnings(), mpl.rc_context({"svg.hashsalt": "gpm", "font.size": 9}):
+        width = max(2.1 * columns, 6.0)
+        figure = Figure(figsize=(width, 2.45 * lines + 0.5), layout="constrained")
+        figure.suptitle(_shorten(title, int(11 * width)), fontsize=10, parse_math=False)
         axes = figure.subplots(lines, columns, squeeze=False).ravel()
         for axis in axes:
             axis.set_axis_off()
@@ -136,6 +138,7 @@ def _write_figure(found: Sequence[FrequentPattern], path: Path, title: str) -> N
             caption = [f"{rank}. {pattern.name}", *walk, f"{pattern.count:,} ({pattern.share:.1%})"]
             axis.set_title("\n".join(caption), fontsize=9)
         form = path.suffix.lower()[1:]
+        warnings.simplefilter("ignore", UserWarning)  # a name's letter that the font lacks
         figure.savefig(path, format=form, dpi=150, metadata={"Date": None} if form == "svg" else None)
 
 
@@ -146,10 +149,11 @@ def _shorten(text: str, width: int) -> str:
 def _write_table(found: Sequence[FrequentPattern], path: Path, title: str) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["rank", "name", "key", "count", "share", "nodes", "edges", "example"])
+        writer.writerow(["rank", "name", "walk", "key", "count", "share", "nodes", "edges", "example"])
         for rank, f in enumerate(found, 1):
             size = len(f.adjacency), len(_edges(f.adjacency))
-            writer.writerow([rank, f.name, f.key, f.count, f"{f.share:.6f}", *size, "-".join(map(str, f.example))])
+            code = "" if f.code is None else "-".join(map(str, f.code))
+            writer.writerow([rank, f.name, code, f.key, f.count, f"{f.share:.6f}", *size, f.path])
 
 
 def svg_graph(adjacency: NDArray[np.bool_], label: str) -> str:
@@ -195,7 +199,7 @@ circle {{ fill: var(--node); stroke: var(--card); stroke-width: 1.5; }}
 def _write_page(found: Sequence[FrequentPattern], path: Path, title: str) -> None:
     cards = []
     for rank, f in enumerate(found, 1):
-        example = html.escape("-".join(map(str, f.example)))
+        example = html.escape(f.path)
         cards.append(
             f"<li><h2>{rank}. {html.escape(f.label)}</h2>{svg_graph(f.adjacency, f.name)}"
             f"<p>{f.count:,} ({f.share:.1%})</p><p>e.g. {example}</p></li>"

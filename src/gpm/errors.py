@@ -1,6 +1,7 @@
 """The error a user can act on."""
 
 import difflib
+import operator
 from collections.abc import Iterable
 
 
@@ -9,6 +10,19 @@ class GpmError(ValueError):
 
     The command line prints the sentence and exits with code 2; in Python it is a `ValueError`.
     """
+
+
+def whole_number(value: object, name: str) -> int:
+    """Return an integer of any kind as `int`; a fraction, or a text, is a mistake."""
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise GpmError(f"{name} must be a whole number, got {value!r}.") from None
+
+
+def kind_of(value: object) -> str:
+    """What a value is, with the package it comes from: "networkx Graph"."""
+    return f"{type(value).__module__.split('.')[0]} {type(value).__name__}".removeprefix("builtins ")
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpm.data import load_graph
-from gpm.errors import GpmError
+from gpm.errors import GpmError, kind_of, whole_number
 from gpm.graph import Graph
 from gpm.patterns import Tokenizer
 from gpm.shapes import name_shape, shape_of
 from gpm.topology import Kind
 from gpm.walks import WalkRule
+
+MOST_SAMPLES = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,12 @@ class FrequentPattern:
         """The name and, for topologies with an order, the anonymous walk: one name may have several."""
         return self.name if self.code is None else f"{self.name} {'-'.join(map(str, self.code))}"
 
+    @property
+    def path(self) -> str:
+        """The example as text: node names with dashes between, or arrows where a name has a dash of its own."""
+        names = [str(name) for name in self.example]
+        return (" > " if any("-" in name for name in names) else "-").join(names)
+
 
 def find_frequent(
     graph: Graph,
@@ -69,12 +77,16 @@ def find_frequent(
         seed: Names the random bits; the same seed gives the same counts.
         rule: The law of a step.
     """
+    if not isinstance(graph, Graph):
+        raise GpmError(f"give a gpm Graph, not a {kind_of(graph)}: Graph.from_pyg or Graph.from_networkx makes one.")
     if graph.num_nodes == 0:
         raise GpmError("the graph has no nodes, so it has no patterns.")
-    if top < 1:
+    if whole_number(top, "top") < 1:
         raise GpmError(f"top must be at least 1, got {top}.")
-    if samples < len(lengths):
-        raise GpmError(f"samples must be at least the number of lengths ({len(lengths)}), got {samples}.")
+    if not len(lengths) <= whole_number(samples, "samples") <= MOST_SAMPLES:
+        raise GpmError(
+            f"samples must lie between the number of lengths ({len(lengths)}) and {MOST_SAMPLES:,}, got {samples}."
+        )
     whole = Graph(indptr=graph.indptr, indices=graph.indices, census=graph.census, edge_cdf=graph.edge_cdf)
     tokenizer = Tokenizer(whole, lengths=lengths, pool=samples, topology=topology, seed=seed, rule=rule)
     patterns = tokenizer.graphs([0]) if node is None else tokenizer.nodes([graph.find(node)])
@@ -135,6 +147,8 @@ def patterns(
 
     if out is not None:
         check_target(out, top)
+        if out.exists() and Path(graph).exists() and out.samefile(graph):
+            raise GpmError(f"{out} is the graph itself; draw to another file.")
     loaded = load_graph(graph, directed=directed)
     print(f"{graph}: {loaded.summary()}")
     found = find_frequent(
@@ -146,8 +160,7 @@ def patterns(
     print(f"{title}; the {len(found)} most frequent by {topology}:")
     width = max(len(f.label) for f in found)
     for rank, f in enumerate(found, 1):
-        example = "-".join(map(str, f.example))
-        print(f"{rank:>4}  {f.label:<{width}}  {f.count:>7,}  {f.share:>6.1%}  e.g. {example}")
+        print(f"{rank:>4}  {f.label:<{width}}  {f.count:>7,}  {f.share:>6.1%}  e.g. {f.path}")
     if out is not None:
         save_frequent(found, out, title=f"{graph}: {title}")
         print(f"drawn in {out}")

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from gpm import csr
-from gpm.errors import GpmError
+from gpm.errors import GpmError, whole_number
 from gpm.names import Name, Names
 
 if TYPE_CHECKING:
@@ -240,6 +241,7 @@ class Graph:
 
     def neighbors(self, node: int) -> NDArray:
         """Targets of the edges that leave a node, ascending."""
+        self._check_node(node)
         return self.indices[self.indptr[node] : self.indptr[node + 1]]
 
     def edge_index(self) -> NDArray:
@@ -250,18 +252,37 @@ class Graph:
         return edges
 
     def name(self, node: int) -> Name:
-        """What the user calls a node."""
-        return int(node) if self.names is None else self.names[int(node)]
+        """What the user calls a node: its name, else its number; in a collection "graph:node", counted in the graph."""
+        self._check_node(node)
+        if self.names is not None:
+            return self.names[int(node)]
+        if self.graph_ptr is None:
+            return int(node)
+        graph = int(np.searchsorted(self.graph_ptr, node, side="right")) - 1
+        return f"{graph}:{int(node) - int(self.graph_ptr[graph])}"
+
+    def _check_node(self, node: int) -> None:
+        if not 0 <= node < self.num_nodes:
+            raise GpmError(f"no node {node}: nodes are numbered 0 to {self.num_nodes - 1}.")
 
     def find(self, name: object) -> int:
         """The node that the user calls so."""
         if self.names is not None:
             return self.names.find(name)
         text = str(name)
-        node = int(text) if text.isascii() and text.isdigit() else -1
+        node = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -1
+        if self.graph_ptr is not None and (place := re.fullmatch(r"(\d{1,18}):(\d{1,18})", text)):
+            graph = min(int(place[1]), self.num_graphs)
+            node = int(self.graph_ptr[graph]) + int(place[2])
+            return node if node < self.num_nodes and self.name(node) == text else self._unknown(name)
         if not 0 <= node < self.num_nodes or str(node) != text:
-            raise GpmError(f"no node {name!r}: this graph's nodes are numbered 0 to {self.num_nodes - 1}.")
+            return self._unknown(name)
         return node
+
+    def _unknown(self, name: object) -> NoReturn:
+        if self.graph_ptr is not None:
+            raise GpmError(f"no node {name!r}: write graph:node, as in '0:0', with graphs 0 to {self.num_graphs - 1}.")
+        raise GpmError(f"no node {name!r}: this graph's nodes are numbered 0 to {self.num_nodes - 1}.")
 
     def summary(self) -> str:
         """One line: how large the graph is, and what was found in its edges and done with it."""
@@ -319,7 +340,7 @@ def _as_endpoints(edge_index: ArrayLike) -> tuple[NDArray, NDArray]:
 
 def _check_range(source: NDArray, target: NDArray, num_nodes: int | None) -> int:
     largest = max((int(a.max()) for a in (source, target) if a.size), default=-1)
-    count = largest + 1 if num_nodes is None else int(num_nodes)
+    count = largest + 1 if num_nodes is None else whole_number(num_nodes, "num_nodes")
     if count < 0:
         raise GpmError(f"num_nodes must not be negative, got {count}.")
     for name, ends in (("starts at", source), ("ends at", target)):

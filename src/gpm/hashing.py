@@ -15,6 +15,8 @@ import torch
 from numba import njit
 from numpy.typing import NDArray
 
+from gpm.errors import whole_number
+
 MASK = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
 _FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
@@ -31,7 +33,7 @@ def signed(bits: int) -> int:
 
 def make_key(seed: int, purpose: int = WALK) -> int:
     """The 64-bit key of a seed for one purpose."""
-    key = _mix_int((int(seed) + GOLDEN) & MASK)
+    key = _mix_int((whole_number(seed, "seed") + GOLDEN) & MASK)
     return key if purpose == WALK else _mix_int(key ^ purpose)
 
 

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from gpm.errors import GpmError
+from gpm.errors import GpmError, kind_of, whole_number
 from gpm.graph import Graph
 from gpm.hashing import GOLDEN, GRAPH_START, MASK, POOL, below_array, make_key, mix_array
 from gpm.topology import KINDS, MAX_POSITIONS, Kind, Topologies, find_topologies
@@ -89,7 +89,14 @@ class Tokenizer:
         kernel: Literal["auto", "compiled", "torch"] = "auto",
         threads: int | None = None,
     ) -> None:
-        self.lengths = tuple(int(n) for n in lengths)
+        if not isinstance(graph, Graph):
+            raise GpmError(
+                f"give a gpm Graph, not a {kind_of(graph)}: Graph.from_pyg or Graph.from_networkx makes one."
+            )
+        if not isinstance(lengths, (Sequence, np.ndarray)) or isinstance(lengths, str):
+            raise GpmError(f"lengths must be a list, as in [2, 4, 6, 8], got {lengths!r}.")
+        self.lengths = tuple(whole_number(n, "a length") for n in lengths)
+        pool = whole_number(pool, "pool")
         if not self.lengths or min(self.lengths) < 0 or max(self.lengths) >= MAX_POSITIONS:
             raise GpmError(f"lengths must be a list of 0 to {MAX_POSITIONS - 1}, got {list(lengths)}.")
         if len(set(self.lengths)) < len(self.lengths):
@@ -186,7 +193,7 @@ class Tokenizer:
         wanted = len(range(scale, count, scales))
         if wanted == len(mine):
             return np.tile(mine, (len(owners), 1))
-        key = np.uint64(make_key((make_key(self.seed, POOL) + int(turn) * GOLDEN) & MASK))
+        key = np.uint64(make_key((make_key(self.seed, POOL) + whole_number(turn, "turn") * GOLDEN) & MASK))
         state = mix_array(owners.astype(np.uint64) ^ key)
         order = mix_array(state[:, None] + mine.astype(np.uint64))
         drawn = np.argpartition(order, wanted - 1, axis=1)[:, :wanted]
@@ -226,7 +233,8 @@ def _integers(values: ArrayLike, name: str, dimensions: int) -> NDArray[np.int64
     if array.size == 0:
         array = np.zeros((0, 2)[:dimensions], dtype=np.int64)
     if array.ndim != dimensions or not np.issubdtype(array.dtype, np.integer):
-        raise GpmError(f"{name} must be integers in {dimensions} dimension(s), got {array.dtype} {list(array.shape)}.")
+        found = f"{array.dtype} {list(array.shape)}; graph.find gives the number of a name"
+        raise GpmError(f"{name} must be integers in {dimensions} dimension(s), got {found}.")
     return array.astype(np.int64)
 
 

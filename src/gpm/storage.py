@@ -39,8 +39,11 @@ def save_graph(graph: Graph, folder: Path, *, overwrite: bool = False) -> Path:
     if folder.exists() and not (overwrite and (folder / HEADER).is_file()):
         fix = "it is no saved graph; choose another folder" if overwrite else "choose another or pass overwrite=True"
         raise GpmError(f"{folder} exists already: {fix}.")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    except OSError as error:
+        raise GpmError(f"cannot write {folder}: {error.strerror}.") from None
     try:
         arrays = {key: _write(scratch / f"{key}.npy", array) for key, array in _arrays(graph).items()}
         header = {"format": FORMAT, "version": VERSION} | graph.header() | {"arrays": arrays}

@@ -55,6 +55,35 @@ def test_directed_and_weighted(tmp_path: Path) -> None:
     np.testing.assert_array_equal(load_graph(_write(tmp_path, "a b 3\nb c 1\n"), directed=True).edge_weight, [3, 1])
 
 
+def test_words_that_are_nodes_are_no_header(tmp_path: Path) -> None:
+    graph = load_graph(_write(tmp_path, "u,v\nv,w\nw,u\n"))
+    assert (_names(graph), graph.num_edges) == (["u", "v", "w"], 6)
+
+
+def test_a_weight_column_proves_a_header(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", "gpm"):
+        graph = load_graph(
+            _write(tmp_path, "person_a,person_b,since,weight\nann,bob,1,5\nbob,eve,2,1\n"), directed=True
+        )
+    np.testing.assert_array_equal(graph.edge_weight, [5, 1])
+    assert _names(graph) == ["ann", "bob", "eve"]
+    assert caplog.messages == [
+        "edges.csv: a header, source is column 'person_a', target is column 'person_b', weight is column 'weight', "
+        "1 other column(s) ignored"
+    ]
+
+
+def test_semicolons_go_before_commas(tmp_path: Path) -> None:
+    graph = load_graph(_write(tmp_path, "Boston, MA;New York, NY;1,5\nNew York, NY;Albany, NY;2\n"), directed=True)
+    assert _names(graph) == ["Boston, MA", "New York, NY", "Albany, NY"]
+    np.testing.assert_array_equal(graph.edge_weight, [1.5, 2])
+
+
+def test_only_edge_lists_are_asked_for_their_direction() -> None:
+    with pytest.raises(GpmError, match="directed is for edge lists"):
+        load_graph("karate", directed=True)
+
+
 def test_only_a_column_called_weight_is_the_weight_under_a_header(tmp_path: Path) -> None:
     assert load_graph(_write(tmp_path, "a,b,timestamp\n1,2,99\n2,3,98\n")).edge_weight is None
     graph = load_graph(_write(tmp_path, "x,y,t,weight\n1,2,99,4\n2,3,98,5\n"), directed=True)

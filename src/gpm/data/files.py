@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import itertools
+import logging
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,22 +18,25 @@ from gpm.storage import HEADER
 
 EDGE_LISTS = (".csv", ".tsv", ".txt", ".edges", ".edgelist")
 PYG_FILES = (".pt", ".pth")
-_SOURCES = {"source", "src", "from", "u", "start", "head", "node1", "node_1", "id1", "id_1", "from_node", "source_id"}
-_TARGETS = {
-    "target",
-    "dst",
-    "to",
-    "v",
-    "end",
-    "tail",
-    "node2",
-    "node_2",
-    "id2",
-    "id_2",
-    "to_node",
-    "target_id",
-    "destination",
+_SOURCES = {
+    "source",
+    "src",
+    "from",
+    "u",
+    "i",
+    "start",
+    "head",
+    "node1",
+    "node_1",
+    "id1",
+    "id_1",
+    "from_node",
+    "source_id",
 }
+_TARGETS = {"target", "dst", "to", "v", "j", "end", "tail", "node2", "node_2", "id2", "id_2", "to_node", "target_id"}
+_TARGETS |= {"destination", "dest"}
+_WEIGHTS = {"weight", "weights", "w", "edge_weight"}
+_log = logging.getLogger("gpm")
 
 
 def load_graph(source: str | Path, *, directed: bool = False) -> Graph:
@@ -41,10 +46,13 @@ def load_graph(source: str | Path, *, directed: bool = False) -> Graph:
         source: A dataset's name, a folder written by `Graph.save`, an edge list (.csv, .tsv, .txt) or a PyG file (.pt).
         directed: Read an edge list as directed edges; by default each row is an edge in both directions.
     """
-    path = Path(source)
+    path = Path(source).expanduser()
+    table = path.suffix.lower() in EDGE_LISTS and path.is_file()
+    if directed and not table:
+        raise GpmError(f"directed is for edge lists; {str(source)!r} says by itself which way its edges go.")
     if path.is_dir() and ((path / HEADER).exists() or str(source).lower() not in CATALOG):
         return Graph.open(path)
-    if path.suffix.lower() in EDGE_LISTS and path.is_file():
+    if table:
         return read_edge_list(path, directed=directed)
     if path.suffix.lower() in PYG_FILES and path.is_file():
         return _read_pyg(path)
@@ -63,10 +71,11 @@ def load_graph(source: str | Path, *, directed: bool = False) -> Graph:
 def read_edge_list(path: Path, *, directed: bool = False) -> Graph:
     """Read a table of edges: source, target and, if there is one, weight.
 
-    The delimiter (comma, semicolon, tab, blanks) is found in the first row. A header is recognised by its words, or
-    because it is text above numbers; the weight is then the column called weight. Without a header a third column of
-    numbers is the weight. Blank lines, and lines that begin with # above the first row, are passed over. Whole numbers
-    as ids stay numbers; all else is text.
+    The delimiter is found in the first row: a tab, else a semicolon, else a comma, else blanks. The first row is a
+    header if it names the columns (source and target, from and to, ..., weight), or is text above numbers; its columns
+    may then stand in any order. Without a header a third column of numbers is the weight. What was taken for what is
+    logged. Blank lines, and lines that begin with # above the first row, are passed over. Whole numbers as ids stay
+    numbers; all else is text.
     """
     rows = _rows(path)
     first_line, first = next(rows, (0, []))
@@ -74,12 +83,13 @@ def read_edge_list(path: Path, *, directed: bool = False) -> Graph:
     if not first:
         raise GpmError(f"{path} holds no edges; write one 'source,target' per line.")
     columns, is_header = _columns(path, first, second)
-    body = ([] if is_header else [(first_line, first)]) + ([(second_line, second)] if second else [])
+    rest = itertools.chain([(second_line, second)] if second else [], rows)
+    body = rest if is_header else itertools.chain([(first_line, first)], rest)
     ends: list[tuple[str, str]] = []
     weights: list[float] = []
     a, b, w = columns
     needed = max(a, b, -1 if w is None else w) + 1
-    for line, row in itertools.chain(body, rows):
+    for line, row in body:
         if len(row) < needed:
             raise GpmError(
                 f"{path}, line {line}: {len(row)} column(s) where {needed} are needed; mend or remove the line."
@@ -89,11 +99,26 @@ def read_edge_list(path: Path, *, directed: bool = False) -> Graph:
         ends.append((row[a], row[b]))
         if w is not None:
             weights.append(_weight(path, line, row[w]))
+    seen = {name for pair in ends for name in pair}
+    if is_header and w is None and first[a] in seen and first[b] in seen:
+        is_header = False  # its words are nodes: it was an edge
+        ends.insert(0, (first[a], first[b]))
+    _log.info("%s: %s", path.name, _describe(first, columns, is_header))
     pairs, names = _number(ends)
     return Graph.from_edges(
         pairs, len(names), edge_weight=weights if w is not None else None, undirected=not directed,
         names=None if names == list(range(len(names))) else names,
     )  # fmt: skip
+
+
+def _describe(first: list[str], columns: tuple[int, int, int | None], is_header: bool) -> str:
+    a, b, w = columns
+    named = [repr(first[c]) if is_header else str(c + 1) for c in (a, b) + (() if w is None else (w,))]
+    roles = ["source", "target", "weight"][: len(named)]
+    taken = ", ".join(f"{role} is column {name}" for role, name in zip(roles, named, strict=True))
+    ignored = len(first) - len(named)
+    more = f", {ignored} other column(s) ignored" if ignored > 0 else ""
+    return f"{'a header' if is_header else 'no header'}, {taken}{more}"
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -123,22 +148,25 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _delimiter(line: str) -> str:
-    return "\t" if "\t" in line else max((" ", ",", ";"), key=lambda d: line.count(d) if d != " " else 0.5)
+    bare = re.sub(r'"[^"]*"', "", line)
+    return next((d for d in ("\t", ";", ",") if d in bare), " ")
 
 
 def _columns(path: Path, first: list[str], second: list[str]) -> tuple[tuple[int, int, int | None], bool]:
     """Where source, target and weight stand, and whether the first row is a header."""
     words = [cell.lower() for cell in first]
-    source = next((i for i, word in enumerate(words) if word in _SOURCES), None)
-    target = next((i for i, word in enumerate(words) if word in _TARGETS), None)
+    source, target, weight = (
+        next((i for i, word in enumerate(words) if word in known), None) for known in (_SOURCES, _TARGETS, _WEIGHTS)
+    )
     if source is not None and target is not None:
-        return (source, target, words.index("weight") if "weight" in words else None), True
+        return (source, target, weight), True
     if len(first) < 2:
         raise GpmError(
             f"{path}: a row has one column; write 'source,target' with a comma, semicolon, tab or blank between."
         )
-    if second and all(map(_is_whole, second[:2])) and not any(map(_is_whole, first[:2])):
-        return (0, 1, words.index("weight") if "weight" in words else None), True
+    above_numbers = bool(second) and all(map(_is_whole, second[:2])) and not any(map(_is_whole, first[:2]))
+    if above_numbers or (weight is not None and weight >= 2):
+        return (0, 1, weight if weight is not None and weight >= 2 else None), True
     return (0, 1, 2 if len(first) > 2 and _is_number(first[2]) else None), False
 
 
@@ -154,16 +182,20 @@ def _is_whole(cell: str) -> bool:
     )
 
 
-def _is_number(cell: str) -> bool:
+def _as_number(cell: str) -> float:
+    """The number in a cell, with a decimal point or comma; NaN if there is none."""
     try:
-        float(cell)
+        return float(cell.replace(",", "."))
     except ValueError:
-        return False
-    return True
+        return float("nan")
+
+
+def _is_number(cell: str) -> bool:
+    return not np.isnan(_as_number(cell))
 
 
 def _weight(path: Path, line: int, cell: str) -> float:
-    value = float(cell) if _is_number(cell) else float("nan")
+    value = _as_number(cell)
     if not (np.isfinite(value) and value >= 0):
         raise GpmError(f"{path}, line {line}: weight {cell!r} is not a number of 0 or more; mend the line.")
     return value
@@ -194,8 +226,8 @@ def _read_pyg(path: Path) -> Graph:
             data = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         raise GpmError(
-            f"{path} cannot be read as a PyG file ({type(error).__name__}: more than plain data in it, or damaged); "
-            "torch.save a Data or a list of them (batch.to_data_list() of a Batch)."
+            f"{path} cannot be read as a PyG file ({type(error).__name__}): it is damaged, or holds more than tensors, "
+            "numbers and text; torch.save a plain Data or a list of them (batch.to_data_list() of a Batch)."
         ) from None
     if isinstance(data, (list, tuple)) and data and all(isinstance(d, Data) for d in data):
         return Graph.from_pyg(list(data))

@@ -91,6 +91,8 @@ def _check_jobs(
 ) -> tuple[NDArray, NDArray, NDArray]:
     begin, number = _integers(starts, "starts"), _integers(numbers, "numbers")
     shape = np.broadcast_shapes(begin.shape, number.shape)
+    if number.size and number.min() < 0:
+        raise GpmError(f"numbers must not be negative, got {number.min()}.")
     if length < 0:
         raise GpmError(f"the length of a walk must not be negative, got {length}.")
     if begin.size and not (int(begin.min()) >= 0 and int(begin.max()) < graph.num_nodes):
