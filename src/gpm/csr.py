@@ -208,6 +208,14 @@ def count_self_loops(indptr: NDArray, indices: NDArray) -> int:
     return int(_self_loops(indptr, indices))
 
 
+def count_isolated(indptr: NDArray, indices: NDArray, symmetric: bool) -> int:
+    """How many nodes have no edge, in or out."""
+    alone = np.diff(indptr) == 0
+    if not symmetric:
+        alone[indices] = False
+    return int(alone.sum())
+
+
 def cumulate_weights(indptr: NDArray, weight: NDArray) -> NDArray:
     """Turn weights into per-row running sums of integers, each row's total near 2^51.
 

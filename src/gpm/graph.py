@@ -6,21 +6,20 @@ import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from gpm import csr
-from gpm.errors import GpmError, whole_number
+from gpm import csr, intake
+from gpm.errors import GpmError
+from gpm.intake import Features
 from gpm.names import Name, Names
 
 if TYPE_CHECKING:
     import networkx as nx
     from torch_geometric.data import Data
-
-Features: TypeAlias = NDArray | sp.csr_array  # floats: dense, or sparse rows; integers: one category per column
 
 
 @dataclass(frozen=True)
@@ -126,12 +125,12 @@ class Graph:
             self_loops: "keep" or "drop" edges from a node to itself.
             keep_ids: Remember which input edge each entry came from even without `edge_attr`.
         """
-        _check_choice("duplicates", duplicates, ("merge", "keep"))
-        _check_choice("self_loops", self_loops, ("keep", "drop"))
-        source, target = _as_endpoints(edge_index)
-        count = _check_range(source, target, num_nodes)
-        weight = None if edge_weight is None else _as_weights(edge_weight, len(source))
-        attributes = _as_features(edge_attr, len(source), "edge_attr")
+        intake.check_choice("duplicates", duplicates, ("merge", "keep"))
+        intake.check_choice("self_loops", self_loops, ("keep", "drop"))
+        source, target = intake.as_endpoints(edge_index)
+        count = intake.check_range(source, target, num_nodes)
+        weight = None if edge_weight is None else intake.as_weights(edge_weight, len(source))
+        attributes = intake.as_features(edge_attr, len(source), "edge_attr")
         with_ids = keep_ids or weight is not None or attributes is not None
         drop_loops = self_loops == "drop"
         loops = int(np.count_nonzero(source == target))
@@ -150,7 +149,7 @@ class Graph:
         symmetric = undirected or csr.is_symmetric(indptr, indices)
         census = Census(
             directed=not symmetric,
-            isolated=_count_isolated(indptr, indices, symmetric),
+            isolated=csr.count_isolated(indptr, indices, symmetric),
             self_loops=loops,
             duplicates=(repeats + repeated_loops) // 2 if undirected else repeats,
             loop_entries=csr.count_self_loops(indptr, indices) if loops and not drop_loops else 0,
@@ -165,11 +164,11 @@ class Graph:
             edge_ids=ids if keep_ids or attributes is not None else None,
             edge_weight=weight,
             edge_cdf=None if weight is None else csr.cumulate_weights(indptr, weight),
-            x=_as_features(x, count, "x"),
+            x=intake.as_features(x, count, "x"),
             edge_attr=attributes,
-            y=None if y is None else _check_labels(_as_array(y), count, graph_ptr),
-            graph_ptr=None if graph_ptr is None else _check_graph_ptr(graph_ptr, indptr, indices),
-            names=None if names is None else _check_names(Names(names), count),
+            y=None if y is None else intake.check_labels(intake.as_array(y), count, graph_ptr),
+            graph_ptr=None if graph_ptr is None else intake.check_graph_ptr(graph_ptr, indptr, indices),
+            names=None if names is None else intake.check_names(Names(names), count),
         )
 
     @classmethod
@@ -316,115 +315,3 @@ def _kind(features: Features) -> str:
     if sp.issparse(features):
         return "sparse features"
     return "categories" if np.issubdtype(features.dtype, np.integer) else "features"
-
-
-def _as_array(values: Any) -> NDArray:
-    """NumPy view of an array or tensor."""
-    if hasattr(values, "detach"):
-        values = values.detach().cpu().numpy()
-    return np.asarray(values)
-
-
-def _as_endpoints(edge_index: ArrayLike) -> tuple[NDArray, NDArray]:
-    pairs = _as_array(edge_index)
-    if pairs.size == 0:
-        pairs = np.zeros((2, 0), dtype=np.int64)
-    if pairs.ndim != 2 or pairs.shape[0] != 2:
-        raise GpmError(f"edge_index must have shape [2, E], got {list(pairs.shape)}; transpose a list of pairs.")
-    if not np.issubdtype(pairs.dtype, np.integer):
-        raise GpmError(f"edge_index must hold integers, got {pairs.dtype}; map your node names to 0..N-1 first.")
-    if pairs.dtype not in (np.int32, np.int64):
-        pairs = pairs.astype(np.int64)
-    return np.ascontiguousarray(pairs[0]), np.ascontiguousarray(pairs[1])
-
-
-def _check_range(source: NDArray, target: NDArray, num_nodes: int | None) -> int:
-    largest = max((int(a.max()) for a in (source, target) if a.size), default=-1)
-    count = largest + 1 if num_nodes is None else whole_number(num_nodes, "num_nodes")
-    if count < 0:
-        raise GpmError(f"num_nodes must not be negative, got {count}.")
-    for name, ends in (("starts at", source), ("ends at", target)):
-        if ends.size and (int(ends.min()) < 0 or int(ends.max()) >= count):
-            at = int(np.flatnonzero((ends < 0) | (ends >= count))[0])
-            raise GpmError(f"edge {at} {name} node {int(ends[at])}, but nodes are numbered 0 to {count - 1}.")
-    return count
-
-
-def _as_weights(edge_weight: ArrayLike, num_edges: int) -> NDArray:
-    weight = _as_array(edge_weight)
-    weight = weight.reshape(-1) if weight.size == num_edges else weight
-    if weight.shape != (num_edges,):
-        raise GpmError(f"edge_weight must have one entry per edge ({num_edges:,}), got shape {list(weight.shape)}.")
-    weight = weight.astype(np.float32 if weight.dtype == np.float32 else np.float64, copy=False)
-    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
-    if bad.size:
-        raise GpmError(f"edge {bad[0]} has weight {weight[bad[0]]}; weights must be finite and not negative.")
-    return weight
-
-
-def _as_features(values: Any, rows: int, name: str) -> Features | None:
-    if values is None:
-        return None
-    if getattr(values, "is_sparse", False) or str(getattr(values, "layout", "")) == "torch.sparse_csr":
-        from gpm.convert import sparse_to_scipy
-
-        values = sparse_to_scipy(values)
-    if sp.issparse(values):
-        sparse = sp.csr_array(values)
-        sparse.sum_duplicates()
-        features: Features = sparse if sparse.dtype == np.float64 else sparse.astype(np.float32)
-    else:
-        features = _as_array(values)
-        features = features[:, None] if features.ndim == 1 else features
-        if features.dtype == bool:
-            features = features.astype(np.int64)
-        if not (np.issubdtype(features.dtype, np.integer) or np.issubdtype(features.dtype, np.floating)):
-            raise GpmError(f"{name} must hold numbers, got {features.dtype}; encode text before building the graph.")
-    if features.ndim != 2 or features.shape[0] != rows:
-        raise GpmError(f"{name} must have {rows:,} rows, got shape {list(features.shape)}.")
-    return features
-
-
-def _check_graph_ptr(graph_ptr: ArrayLike, indptr: NDArray, indices: NDArray) -> NDArray:
-    pointer = _as_array(graph_ptr).astype(np.int64)
-    count = len(indptr) - 1
-    if pointer.ndim != 1 or pointer.size < 1 or pointer[0] != 0 or pointer[-1] != count or (np.diff(pointer) < 0).any():
-        raise GpmError(f"graph_ptr must rise from 0 to the number of nodes ({count:,}).")
-    owner = np.repeat(np.arange(len(pointer) - 1), np.diff(pointer))
-    crossing = np.flatnonzero(np.repeat(owner, np.diff(indptr)) != owner[indices])
-    if crossing.size:
-        source = int(np.searchsorted(indptr, crossing[0], side="right")) - 1
-        raise GpmError(
-            f"the edge from node {source} to node {indices[crossing[0]]} joins two graphs of the collection."
-        )
-    return pointer
-
-
-def _check_choice(name: str, choice: str, choices: tuple[str, ...]) -> None:
-    if choice not in choices:
-        raise GpmError(f"{name} must be one of {', '.join(choices)}, got {choice!r}.")
-
-
-def _check_labels(labels: NDArray, num_nodes: int, graph_ptr: ArrayLike | None) -> NDArray:
-    num_graphs = 1 if graph_ptr is None else len(_as_array(graph_ptr)) - 1
-    labels = labels[None] if labels.ndim == 0 else labels
-    if len(labels) not in (num_nodes, num_graphs):
-        raise GpmError(
-            f"y must have a row per node ({num_nodes:,}) or per graph ({num_graphs:,}), got {len(labels):,}."
-        )
-    return labels
-
-
-def _check_names(names: Names, count: int) -> Names:
-    if len(names) != count:
-        raise GpmError(f"{len(names):,} names for {count:,} nodes; give one name per node.")
-    if (twice := names.first_duplicate()) is not None:
-        raise GpmError(f"two nodes are named {twice!r}; names must differ.")
-    return names
-
-
-def _count_isolated(indptr: NDArray, indices: NDArray, symmetric: bool) -> int:
-    alone = np.diff(indptr) == 0
-    if not symmetric:
-        alone[indices] = False
-    return int(alone.sum())
