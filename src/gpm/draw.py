@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import csv
 import html
-import os
-import tempfile
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpm.errors import GpmError
+from gpm.files import replacing
 
 if TYPE_CHECKING:
     from gpm.frequent import FrequentPattern
@@ -41,7 +40,8 @@ def save_frequent(found: Sequence[FrequentPattern], path: Path, *, title: str) -
     check_target(path, len(found))
     kind = path.suffix.lower()
     write = _write_page if kind == ".html" else _write_table if kind == ".csv" else _write_figure
-    _write_whole(path, lambda target: write(found, target, title))
+    with replacing(path) as scratch:
+        write(found, scratch, title)
 
 
 def layout(adjacency: NDArray[np.bool_]) -> NDArray:
@@ -205,22 +205,3 @@ def _write_page(found: Sequence[FrequentPattern], path: Path, title: str) -> Non
             f"<p>{f.count:,} ({f.share:.1%})</p><p>e.g. {example}</p></li>"
         )
     path.write_text(_PAGE.format(title=html.escape(title), cards="\n".join(cards)), encoding="utf-8")
-
-
-def _write_whole(path: Path, write: Callable[[Path], None]) -> None:
-    """Write beside the target and rename, so that a failure leaves what was there."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.stem}.", suffix=path.suffix, dir=path.parent)
-        os.close(handle)
-    except OSError as error:
-        raise GpmError(f"cannot write {path}: {error.strerror}.") from None
-    scratch = Path(name)
-    try:
-        write(scratch)
-        scratch.chmod(0o644)
-        scratch.replace(path)
-    except OSError as error:
-        raise GpmError(f"cannot write {path}: {error.strerror}.") from None
-    finally:
-        scratch.unlink(missing_ok=True)

@@ -1,9 +1,14 @@
+import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from gpm import GpmError, load_graph
 from gpm.data import catalog, data_root, dataset_names, load_dataset
+from gpm.data.splits import parse_fractions
+from gpm.data.tasks import load_node_data
 
 
 def test_the_data_root_is_the_users_cache_unless_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -21,7 +26,33 @@ def test_every_name_has_a_loader() -> None:
     import torch_geometric.datasets
 
     assert "karate" in dataset_names()
-    assert all(hasattr(torch_geometric.datasets, entry.loader) for entry in catalog.CATALOG.values())
+    for name, entry in catalog.CATALOG.items():
+        assert entry.loader in ("ogb", "motifs") or hasattr(torch_geometric.datasets, entry.loader)
+        assert catalog.spell(name) == name
+        assert entry.raw.startswith(entry.root)
+
+
+def test_every_entry_says_how_it_is_used() -> None:
+    for entry in catalog.CATALOG.values():
+        assert entry.title
+        assert entry.nodes
+        assert entry.metric in ("accuracy", "roc_auc")
+        assert entry.task in ("node", "graph")
+        assert entry.split == "public" or parse_fractions(entry.split)
+    with_auc = {name for name, entry in catalog.CATALOG.items() if entry.metric == "roc_auc"}
+    countries = {f"twitch-{country}" for country in ("de", "en", "es", "fr", "pt", "ru")}
+    assert with_auc == {"minesweeper", "tolokers", "questions"} | countries
+
+
+def test_names_may_be_spelled_as_people_do() -> None:
+    for given, name in (
+        ("BlogCatalog", "blog"),
+        ("Roman_Empire", "roman-empire"),
+        ("ogbn-arxiv", "arxiv"),
+        ("Computer", "computers"),
+        ("CORA", "cora"),
+    ):
+        assert catalog.find_entry(given) is catalog.CATALOG[name]
 
 
 def test_raw_files_are_copied_whole_from_a_read_only_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,14 +61,14 @@ def test_raw_files_are_copied_whole_from_a_read_only_folder(tmp_path: Path, monk
     (raw / "ind.cora.x").write_text("x")
     raw.chmod(0o555)
     monkeypatch.setenv("GPM_RAW", str(tmp_path / "raw"))
-    catalog._copy_raw(catalog.CATALOG["cora"])
+    catalog.copy_raw("Planetoid/Cora/raw")
     copied = data_root() / "Planetoid" / "Cora" / "raw"
     assert (copied / "ind.cora.x").read_text() == "x"
     assert [p.name for p in copied.iterdir()] == ["ind.cora.x"]
     (copied / "ind.cora.x").write_text("kept")
     raw.chmod(0o755)
     (raw / "ind.cora.y").write_text("y")
-    catalog._copy_raw(catalog.CATALOG["cora"])  # what is there stays, what was missing comes
+    catalog.copy_raw("Planetoid/Cora/raw")  # what is there stays, what was missing comes
     assert {p.name: p.read_text() for p in copied.iterdir()} == {"ind.cora.x": "kept", "ind.cora.y": "y"}
 
 
@@ -50,6 +81,15 @@ def test_a_failed_download_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(torch_geometric.datasets, "Planetoid", fail)
     with pytest.raises(GpmError, match=r"could not load 'cora' \(no route to host\).*GPM_RAW.*Planetoid/Cora/raw"):
         load_dataset("cora")
+
+
+def test_pyg_files_are_read_without_executing_them_whatever_was_read_before(tiny: Path) -> None:
+    import torch
+    from torch_geometric.data import Data
+
+    with torch.serialization.safe_globals([Data]):
+        pass  # on leaving, torch forgets that PyG allowed it
+    test_corafull_reads_its_npz(tiny)  # a fallback to unsafe reading warns, and a warning fails
 
 
 def test_unknown_names_get_the_nearest() -> None:
@@ -71,3 +111,135 @@ def test_mutag_is_one_collection() -> None:
     graph = load_graph("mutag")
     assert (graph.num_graphs, graph.num_nodes, graph.num_edges) == (188, 3371, 7442)
     assert graph.edge_attr is not None
+
+
+_SIZES = [  # name, raw folder; published nodes, directed edges, features, classes; edges once they go both ways
+    ("blog", "AttributedGraphDataset/blogcatalog", 5196, 343486, 8189, 6, 343486),
+    ("flickr-s", "AttributedGraphDataset/flickr", 7575, 479476, 12047, 9, 479476),
+    ("computers", "Amazon/Computers", 13752, 491722, 767, 10, 491722),
+    ("deezer", "DeezerEurope", 28281, 185504, 128, 2, 185504),
+    ("actor", "Actor", 7600, 30019, 932, 5, 53411),
+    ("chameleon", "WikipediaNetwork/chameleon", 2277, 36101, 2325, 5, 62792),
+    ("texas", "WebKB/texas", 183, 325, 1703, 5, 574),
+    ("minesweeper", "HeterophilousGraphDataset/minesweeper", 10000, 78804, 7, 2, 78804),
+    ("twitch-pt", "Twitch/PT", 1912, 64510, 128, 2, 64510),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes", "edges", "features", "classes", "both_ways"),
+    [pytest.param(row[0], *row[2:], marks=pytest.mark.needs(row[1]), id=row[0]) for row in _SIZES],
+)
+@pytest.mark.usefixtures("raw_files", "_no_download")
+def test_published_sizes(name: str, nodes: int, edges: int, features: int, classes: int, both_ways: int) -> None:
+    dataset = load_dataset(name)
+    assert dataset._data.edge_index.shape == (2, edges)
+    data = load_node_data(name)
+    graph = data.graph
+    assert (graph.num_nodes, graph.x.shape[1], data.num_classes) == (nodes, features, classes)
+    assert nodes == catalog.CATALOG[name].nodes
+    assert not graph.census.directed
+    assert graph.num_edges == dataset[0].num_edges == both_ways
+    assert sp.issparse(graph.x) == (name == "flickr-s")
+    assert (data.masks is not None) == (data.split == "public")
+    assert data.masks is None or data.masks.count == 10
+
+
+@pytest.fixture
+def _no_download(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch_geometric.datasets
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a download was tried")
+
+    for loader in {entry.loader for entry in catalog.CATALOG.values() if entry.root and entry.loader != "ogb"}:
+        monkeypatch.setattr(getattr(torch_geometric.datasets, loader), "download", refuse)
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, _no_download: None) -> Path:
+    """A folder for tiny raw files in the layout of PyG, which may not download."""
+    monkeypatch.setenv("GPM_RAW", str(tmp_path / "tiny"))
+    return tmp_path / "tiny"
+
+
+_LABELS = np.array([0, 1, 2, 0, 1, 2])
+_FEATURES = np.eye(6, 4, dtype=np.float32)
+_RING = np.array([[0, 1], [1, 2], [2, 3], [3, 4], [4, 5], [5, 0]])
+_PARTS = np.array([[1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1]], dtype=bool)
+
+
+def _check_ring(name: str, splits: int = 1) -> None:
+    """What all tiny files hold: a ring of six nodes, given in one direction, with a published split."""
+    data = load_node_data(name)
+    assert (data.graph.num_nodes, data.graph.num_edges, data.graph.census.directed) == (6, 12, False)
+    np.testing.assert_array_equal(data.labels, _LABELS)
+    np.testing.assert_array_equal(data.graph.x, _FEATURES)
+    assert data.masks is not None
+    assert data.masks.count == splits
+    split = data.make_split(seed=splits - 1)
+    assert [split.train.tolist(), split.val.tolist(), split.test.tolist()] == [[0, 1], [2, 3], [4, 5]]
+
+
+def test_wikics_reads_its_json(tiny: Path) -> None:
+    (tiny / "WikiCS/raw").mkdir(parents=True)
+    many = [[part.tolist()] * 20 for part in _PARTS]
+    facts = {
+        "features": _FEATURES.tolist(), "labels": _LABELS.tolist(), "links": [[1], [2], [3], [4], [5], [0]],
+        "train_masks": many[0], "val_masks": many[1], "stopping_masks": many[2], "test_mask": _PARTS[2].tolist(),
+    }  # fmt: skip
+    (tiny / "WikiCS/raw/data.json").write_text(json.dumps(facts))
+    _check_ring("wikics", splits=20)
+
+
+def test_corafull_reads_its_npz(tiny: Path) -> None:
+    (tiny / "CoraFull/cora/raw").mkdir(parents=True)
+    x, ring = sp.csr_matrix(_FEATURES), sp.csr_matrix((np.ones(6), _RING.T), shape=(6, 6))
+    facts = {"labels": _LABELS}
+    for key, matrix in (("attr", x), ("adj", ring)):
+        facts |= {f"{key}_{part}": getattr(matrix, part) for part in ("data", "indices", "indptr", "shape")}
+    np.savez(tiny / "CoraFull/cora/raw/cora.npz", **facts)
+    data = load_node_data("corafull")
+    assert (data.graph.num_edges, data.graph.census.directed, data.masks) == (12, False, None)
+    np.testing.assert_array_equal(data.labels, _LABELS)
+    np.testing.assert_array_equal(data.graph.x, _FEATURES)
+
+
+def test_flickr_reads_its_four_files(tiny: Path) -> None:
+    raw = tiny / "Flickr/raw"
+    raw.mkdir(parents=True)
+    both = np.concatenate([_RING, _RING[:, ::-1]])
+    sp.save_npz(raw / "adj_full.npz", sp.csr_matrix((np.ones(12), both.T), shape=(6, 6)))
+    np.save(raw / "feats.npy", _FEATURES)
+    (raw / "class_map.json").write_text(json.dumps({str(i): int(label) for i, label in enumerate(_LABELS)}))
+    (raw / "role.json").write_text(json.dumps({"tr": [0, 1], "va": [2, 3], "te": [4, 5]}))
+    _check_ring("flickr")
+
+
+@pytest.mark.parametrize("name", ["roman-empire", "amazon-ratings", "tolokers", "questions"])
+def test_mixed_graphs_read_their_npz(tiny: Path, name: str) -> None:
+    file = name.replace("-", "_")
+    raw = tiny / "HeterophilousGraphDataset" / file / "raw"
+    raw.mkdir(parents=True)
+    masks = {f"{key}_masks": np.tile(part, (10, 1)) for key, part in zip(("train", "val", "test"), _PARTS, strict=True)}
+    np.savez(raw / f"{file}.npz", node_features=_FEATURES, node_labels=_LABELS, edges=_RING, **masks)
+    _check_ring(name, splits=10)
+
+
+def test_squirrel_is_the_version_with_splits(tiny: Path) -> None:
+    raw = tiny / "WikipediaNetwork/squirrel/geom_gcn/raw"
+    raw.mkdir(parents=True)
+    rows = (f"{i}\t{','.join(map(str, _FEATURES[i]))}\t{label}\n" for i, label in enumerate(_LABELS))
+    (raw / "out1_node_feature_label.txt").write_text("id\tfeature\tlabel\n" + "".join(rows))
+    (raw / "out1_graph_edges.txt").write_text("from\tto\n" + "".join(f"{a}\t{b}\n" for a, b in _RING))
+    masks = {f"{key}_mask": part for key, part in zip(("train", "val", "test"), _PARTS, strict=True)}
+    for i in range(10):
+        np.savez(raw / f"squirrel_split_0.6_0.2_{i}.npz", **masks)
+    _check_ring("squirrel", splits=10)
+
+
+def test_a_damaged_raw_file_gets_a_sentence(tiny: Path) -> None:
+    (tiny / "WikiCS/raw").mkdir(parents=True)
+    (tiny / "WikiCS/raw/data.json").write_text("{")
+    with pytest.raises(GpmError, match=r"could not load 'wikics' \(.*GPM_RAW name a folder with WikiCS/raw\.$"):
+        load_dataset("wikics")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,30 +18,105 @@ from gpm.errors import GpmError, nearest
 
 @dataclass(frozen=True)
 class Entry:
-    """A named dataset: the PyG class, its root below the data root, its arguments, and the folder of its raw files."""
+    """A named dataset, and how it is used.
 
+    Attributes:
+        title: Its name in print.
+        loader: The class of `torch_geometric.datasets`, or "ogb" or "motifs" for our own readers.
+        root: Folder below the data root that the loader gets.
+        options: Its further arguments.
+        raw: Folder below the data root that holds `raw`; empty if there are no files.
+        nodes: The published number of nodes.
+        undirected: Whether the usual benchmark adds the reverse of every edge, and so `load_dataset` does.
+        split: "public" if the data comes with the split that is used, else shares such as "60/20/20".
+        metric: "accuracy" or "roc_auc".
+        task: What has the labels: "node" or "graph".
+    """
+
+    title: str
     loader: str
     root: str = ""
-    options: tuple[tuple[str, str], ...] = ()
+    options: tuple[tuple[str, str | bool], ...] = ()
     raw: str = ""
+    nodes: int = 0
+    undirected: bool = False
+    split: str = "60/20/20"
+    metric: str = "accuracy"
+    task: str = "node"
 
 
-def _named(loader: str, name: str) -> Entry:
-    return Entry(loader, loader, (("name", name),), f"{loader}/{name}")
+def _named(title: str, loader: str, name: str, nodes: int, split: str, *, folder: str = "", **facts: Any) -> Entry:
+    """An entry whose loader takes a name and keeps its files in a folder of that name."""
+    return Entry(title, loader, loader, (("name", name),), f"{loader}/{folder or name}", nodes, split=split, **facts)
+
+
+def _mixed(title: str, nodes: int, metric: str = "accuracy") -> Entry:
+    folder = title.lower().replace("-", "_")
+    return _named(title, "HeterophilousGraphDataset", title, nodes, "public", folder=folder, metric=metric)
+
+
+def _pages(title: str, nodes: int) -> Entry:
+    return _named(title, "WebKB", title, nodes, "public", folder=title.lower(), undirected=True)
+
+
+def _wikipedia(title: str, nodes: int) -> Entry:
+    folder = f"{title.lower()}/geom_gcn"
+    return _named(title, "WikipediaNetwork", title.lower(), nodes, "public", folder=folder, undirected=True)
+
+
+def _twitch(country: str, nodes: int) -> Entry:
+    return _named(f"Twitch-{country}", "Twitch", country, nodes, "50/25/25", metric="roc_auc")
+
+
+def _ogb(title: str, name: str, nodes: int) -> Entry:
+    options = (("name", name),)
+    return Entry(title, "ogb", "OGB", options, f"OGB/ogbn_{name}", nodes, undirected=True, split="public")
+
+
+def _graphs(name: str, nodes: int) -> Entry:
+    return _named(name, "TUDataset", name, nodes, "80/10/10", task="graph")
 
 
 CATALOG = {
-    "karate": Entry("KarateClub"),
-    "cora": _named("Planetoid", "Cora"),
-    "citeseer": _named("Planetoid", "CiteSeer"),
-    "pubmed": _named("Planetoid", "PubMed"),
-    "computers": _named("Amazon", "Computers"),
-    "photo": _named("Amazon", "Photo"),
-    "cs": _named("Coauthor", "CS"),
-    "mutag": _named("TUDataset", "MUTAG"),
-    "proteins": _named("TUDataset", "PROTEINS"),
-    "enzymes": _named("TUDataset", "ENZYMES"),
+    "motifs": Entry("Planted motifs", "motifs", nodes=2120),
+    "karate": Entry("Karate Club", "KarateClub", nodes=34),
+    "cora": _named("Cora", "Planetoid", "Cora", 2708, "public"),
+    "citeseer": _named("CiteSeer", "Planetoid", "CiteSeer", 3327, "public"),
+    "pubmed": _named("PubMed", "Planetoid", "PubMed", 19717, "public"),
+    "computers": _named("Computers", "Amazon", "Computers", 13752, "60/20/20"),
+    "photo": _named("Photo", "Amazon", "Photo", 7650, "60/20/20"),
+    "cs": _named("CS", "Coauthor", "CS", 18333, "60/20/20"),
+    "physics": _named("Physics", "Coauthor", "Physics", 34493, "60/20/20"),
+    "corafull": Entry("CoraFull", "CoraFull", "CoraFull", raw="CoraFull/cora", nodes=19793),
+    "wikics": Entry("WikiCS", "WikiCS", "WikiCS", (("is_undirected", True),), "WikiCS", 11701, split="public"),
+    "arxiv": _ogb("Arxiv", "arxiv", 169343),
+    "products": _ogb("Products", "products", 2449029),
+    "blog": _named("BlogCatalog", "AttributedGraphDataset", "BlogCatalog", 5196, "50/25/25", folder="blogcatalog"),
+    "flickr-s": _named("Flickr-S", "AttributedGraphDataset", "Flickr", 7575, "50/25/25", folder="flickr"),
+    "flickr": Entry("Flickr", "Flickr", "Flickr", raw="Flickr", nodes=89250, split="public"),
+    "deezer": Entry("Deezer", "DeezerEurope", "DeezerEurope", raw="DeezerEurope", nodes=28281, split="50/25/25"),
+    "actor": Entry("Actor", "Actor", "Actor", raw="Actor", nodes=7600, undirected=True, split="public"),
+    "chameleon": _wikipedia("Chameleon", 2277),
+    "squirrel": _wikipedia("Squirrel", 5201),
+    "cornell": _pages("Cornell", 183),
+    "texas": _pages("Texas", 183),
+    "wisconsin": _pages("Wisconsin", 251),
+    "roman-empire": _mixed("Roman-empire", 22662),
+    "amazon-ratings": _mixed("Amazon-ratings", 24492),
+    "minesweeper": _mixed("Minesweeper", 10000, "roc_auc"),
+    "tolokers": _mixed("Tolokers", 11758, "roc_auc"),
+    "questions": _mixed("Questions", 48921, "roc_auc"),
+    "twitch-de": _twitch("DE", 9498),
+    "twitch-en": _twitch("EN", 7126),
+    "twitch-es": _twitch("ES", 4648),
+    "twitch-fr": _twitch("FR", 6551),
+    "twitch-pt": _twitch("PT", 1912),
+    "twitch-ru": _twitch("RU", 4385),
+    "mutag": _graphs("MUTAG", 3371),
+    "proteins": _graphs("PROTEINS", 43471),
+    "enzymes": _graphs("ENZYMES", 19580),
 }
+_ALIASES = {"blogcatalog": "blog", "computer": "computers", "ogbn-arxiv": "arxiv", "ogbn-products": "products"}
 
 
 def data_root() -> Path:
@@ -56,30 +132,77 @@ def dataset_names() -> list[str]:
     return list(CATALOG)
 
 
-def load_dataset(name: str) -> Any:
-    """Load a named dataset as PyG's `Dataset`, without a download where the raw files are at hand."""
-    import torch_geometric.datasets
+def spell(name: str) -> str:
+    """A dataset's name as the catalog spells it; an unknown name comes back in small letters."""
+    usual = name.lower().replace("_", "-")
+    return _ALIASES.get(usual, usual)
 
-    entry = CATALOG.get(name.lower())
+
+def find_entry(name: str) -> Entry:
+    """The entry of a named dataset."""
+    entry = CATALOG.get(spell(name))
     if entry is None:
-        raise GpmError(f"no dataset is named {name!r}.{nearest(name.lower(), CATALOG)} Known: {', '.join(CATALOG)}.")
-    loader = getattr(torch_geometric.datasets, entry.loader)
-    if not entry.root:
-        return loader()
+        raise GpmError(f"no dataset is named {name!r}.{nearest(spell(name), CATALOG)} Known: {', '.join(CATALOG)}.")
+    return entry
+
+
+def load_dataset(name: str) -> Any:
+    """Load a named dataset as PyG's `Dataset`, without a download where the raw files are at hand.
+
+    What PyG has no class for comes as a list of one `Data`.
+    """
+    entry = find_entry(name)
     try:
-        _copy_raw(entry)
-        return loader(str(data_root() / entry.root), **dict(entry.options))
+        return _load(entry)
+    except GpmError:
+        raise
     except Exception as error:  # whatever a download, an archive or a parser may raise
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
         raise GpmError(
             f"could not load {name!r} ({reason}); without a connection, let GPM_RAW name a folder with {entry.raw}/raw."
         ) from error
 
 
-def _copy_raw(entry: Entry) -> None:
-    """Copy the raw files that `GPM_RAW` has and the data root has not, each whole or not at all."""
+def _load(entry: Entry) -> Any:
+    if entry.loader == "ogb":
+        from gpm.data.ogb import load_ogb, to_pyg
+
+        return [to_pyg(*load_ogb(str(dict(entry.options)["name"])))]
+    if entry.loader == "motifs":
+        from gpm.data.synthetic import planted_motifs
+
+        return [planted_motifs().graph.to_pyg()]
+    import torch_geometric.datasets
+    from torch_geometric.transforms import ToUndirected
+
+    loader = getattr(torch_geometric.datasets, entry.loader)
+    if not entry.root:
+        return loader()
+    allow_pyg_data()
+    copy_raw(f"{entry.raw}/raw")
+    transform = {"transform": ToUndirected()} if entry.undirected else {}
+    with warnings.catch_warnings():
+        # torch warns about every sparse tensor that is made or read, and nobody here can act on it
+        warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)", UserWarning)
+        return loader(str(data_root() / entry.root), **dict(entry.options), **transform)
+
+
+def allow_pyg_data() -> None:
+    """Let torch read files with a PyG `Data`, as PyG asks on import.
+
+    Whoever names `Data` in `torch.serialization.safe_globals` takes that leave away when the block ends, and PyG would
+    then execute what is in a file rather than fail.
+    """
+    import torch
+    from torch_geometric.data import Data
+
+    torch.serialization.add_safe_globals([Data])
+
+
+def copy_raw(folder: str) -> None:
+    """Copy the files below a folder that `GPM_RAW` has and the data root has not, each whole or not at all."""
     given = os.environ.get("GPM_RAW")
-    source, target = Path(given or "") / entry.raw / "raw", data_root() / entry.raw / "raw"
+    source, target = Path(given or "") / folder, data_root() / folder
     if not given or not source.is_dir():
         return
     for file in source.rglob("*"):

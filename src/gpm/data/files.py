@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpm.data.catalog import CATALOG, load_dataset
+from gpm.data.catalog import CATALOG, allow_pyg_data, load_dataset, spell
 from gpm.errors import GpmError, nearest
 from gpm.graph import Graph
 from gpm.storage import HEADER
@@ -50,13 +50,13 @@ def load_graph(source: str | Path, *, directed: bool = False) -> Graph:
     table = path.suffix.lower() in EDGE_LISTS and path.is_file()
     if directed and not table:
         raise GpmError(f"directed is for edge lists; {str(source)!r} says by itself which way its edges go.")
-    if path.is_dir() and ((path / HEADER).exists() or str(source).lower() not in CATALOG):
+    if path.is_dir() and ((path / HEADER).exists() or spell(str(source)) not in CATALOG):
         return Graph.open(path)
     if table:
         return read_edge_list(path, directed=directed)
     if path.suffix.lower() in PYG_FILES and path.is_file():
         return _read_pyg(path)
-    if str(source).lower() in CATALOG:
+    if spell(str(source)) in CATALOG:
         dataset = load_dataset(str(source))
         return Graph.from_pyg(list(dataset) if len(dataset) > 1 else dataset[0])
     if path.exists():
@@ -222,7 +222,8 @@ def _read_pyg(path: Path) -> Graph:
     from torch_geometric.data.storage import GlobalStorage
 
     try:
-        with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
+        allow_pyg_data()
+        with torch.serialization.safe_globals([DataEdgeAttr, DataTensorAttr, GlobalStorage]):
             data = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         raise GpmError(

@@ -1,0 +1,203 @@
+"""Which instances train, which validate and which test: drawn, or published with the data; saved with a digest."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gpm.errors import GpmError, whole_number
+from gpm.files import replacing
+
+PARTS = ("train", "val", "test")
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """The instances of each part, and how they came about.
+
+    Attributes:
+        train, val, test: Ids of the instances, ascending; no id is in two parts.
+        name: In words, such as "random 60/20/20, seed 0" or "public 3 of 10".
+    """
+
+    train: NDArray[np.int64]
+    val: NDArray[np.int64]
+    test: NDArray[np.int64]
+    name: str
+
+    def __post_init__(self) -> None:
+        for part in PARTS:
+            ids = np.sort(_as_ids(getattr(self, part), part))
+            ids.flags.writeable = False
+            object.__setattr__(self, part, ids)
+        together = np.sort(np.concatenate([self.train, self.val, self.test]))
+        if (twice := together[:-1][together[:-1] == together[1:]]).size:
+            raise GpmError(f"instance {twice[0]} is twice in the split {self.name!r}; put each into one part only.")
+        if together.size and together[0] < 0:
+            raise GpmError(f"the split {self.name!r} holds the id {together[0]}; ids count from 0.")
+
+    @property
+    def digest(self) -> str:
+        """16 hex digits of the SHA-256 over the three parts, the same on every platform."""
+        digest = hashlib.sha256()
+        for part in PARTS:
+            ids = getattr(self, part)
+            digest.update(np.array(len(ids), dtype="<i8").tobytes())  # so that no id can move to the next part
+            digest.update(ids.astype("<i8").tobytes())
+        return digest.hexdigest()[:16]
+
+    def save(self, path: str | Path) -> None:
+        """Write the split and its digest as an `.npz` file, which is there complete or not at all."""
+        facts = {part: getattr(self, part).astype("<i8") for part in PARTS}
+        with replacing(Path(path)) as scratch, scratch.open("wb") as file:
+            np.savez(file, **facts, name=np.array(self.name), digest=np.array(self.digest))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Split:
+        """Read what `save` wrote; a file whose ids are not those of its digest is refused."""
+        path = Path(path)
+        if not path.is_file():
+            raise GpmError(f"there is no split {path}; save one with Split.save.")
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+                split = cls(stored["train"], stored["val"], stored["test"], str(stored["name"]))
+                intact = str(stored["digest"]) == split.digest
+        except Exception as error:  # whatever a damaged archive makes its readers raise
+            raise GpmError(f"{path} is not a split that can be read ({type(error).__name__}); save it again.") from None
+        if not intact:
+            raise GpmError(f"{path} was altered: its ids do not match its digest; save the split again.")
+        return split
+
+
+@dataclass(frozen=True, eq=False)
+class Masks:
+    """Published parts: boolean `[N]`, or `[N, S]` for S splits, the same shape for all three.
+
+    A part with one column beside others with S columns belongs to each of the S splits.
+    """
+
+    train: NDArray[np.bool_]
+    val: NDArray[np.bool_]
+    test: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        masks = [np.asarray(getattr(self, part)) for part in PARTS]
+        masks = [m[:, 0] if m.ndim == 2 and m.shape[1] == 1 else m for m in masks]
+        if any(m.dtype != bool or m.ndim not in (1, 2) for m in masks) or len({len(m) for m in masks}) != 1:
+            raise GpmError("the masks of a split must be boolean with a row per instance: [N] or [N, splits].")
+        columns = {m.shape[1] for m in masks if m.ndim == 2}
+        if len(columns) > 1:
+            raise GpmError(
+                f"the masks hold different numbers of splits ({sorted(columns)}); give as many of each part."
+            )
+        for part, mask in zip(PARTS, masks, strict=True):
+            wide = mask[:, None] if columns and mask.ndim == 1 else mask
+            object.__setattr__(self, part, np.broadcast_to(wide, (len(mask), *columns)))
+
+    @property
+    def count(self) -> int:
+        """The number of splits."""
+        return 1 if self.train.ndim == 1 else self.train.shape[1]
+
+    def restrict(self, kept: NDArray[np.bool_]) -> Masks:
+        """The same parts without the instances that are not kept `[N]`."""
+        rows = kept if self.train.ndim == 1 else kept[:, None]
+        return self if kept.all() else Masks(self.train & rows, self.val & rows, self.test & rows)
+
+
+def public_split(masks: Masks, seed: int) -> Split:
+    """The published split of a seed: of S splits, number `seed % S`."""
+    column = _as_seed(seed) % masks.count
+    parts = (masks.train, masks.val, masks.test)
+    train, val, test = (np.flatnonzero(mask if mask.ndim == 1 else mask[:, column]) for mask in parts)
+    return Split(train, val, test, "public" if masks.count == 1 else f"public {column + 1} of {masks.count}")
+
+
+def random_split(
+    labels: NDArray, fractions: str | tuple[float, float, float], seed: int, stratify: bool = False
+) -> Split:
+    """Draw a split of the labelled instances, a pure function of their number, the fractions and the seed.
+
+    Args:
+        labels: `[N]` or `[N, C]`. An instance is in no part if its label is negative (integers), NaN (floats), or a
+            row of NaN (several labels).
+        fractions: Shares of train, val and test: "60/20/20" or (0.6, 0.2, 0.2).
+        seed: Of NumPy's PCG64.
+        stratify: Give each class its share of each part, up to rounding; the sizes of the parts stay the same.
+    """
+    shares = parse_fractions(fractions)
+    shown = "/".join(f"{float(share * 100):g}" for share in shares)
+    ids = np.flatnonzero(is_labelled(labels))
+    if min(sizes := _sizes(len(ids), shares)) < 1:
+        raise GpmError(f"{len(ids)} labelled instances are too few for {shown}: a part would be empty.")
+    drawn = ids[np.random.Generator(np.random.PCG64(_as_seed(seed))).permutation(len(ids))]
+    name = f"random {shown}, seed {seed}"
+    if not stratify:
+        train, val, test = np.split(drawn, np.cumsum(sizes)[:2])
+        return Split(train, val, test, name)
+    if labels.ndim != 1:
+        raise GpmError("a stratified split needs one label per instance; pass stratify=False for several.")
+    part = np.empty(len(ids), dtype=np.int8)
+    by_class = np.argsort(labels[drawn], kind="stable")
+    _, counts = np.unique(labels[drawn], return_counts=True)
+    part[by_class] = _deal(counts, shares)
+    train, val, test = (drawn[part == i] for i in range(3))
+    return Split(train, val, test, f"{name}, stratified")
+
+
+def is_labelled(labels: NDArray) -> NDArray[np.bool_]:
+    """Which instances have a label `[N]`."""
+    rows = labels.reshape(len(labels), -1)
+    known = ~np.isnan(rows) if np.issubdtype(rows.dtype, np.floating) else rows >= 0
+    return np.asarray(known.any(axis=1), dtype=np.bool_)
+
+
+def parse_fractions(fractions: str | tuple[float, float, float]) -> tuple[Fraction, Fraction, Fraction]:
+    """Shares of train, val and test that add up to 1, exactly."""
+    words = fractions.split("/") if isinstance(fractions, str) else [str(float(part)) for part in fractions]
+    try:
+        given = [Fraction(word.strip()) for word in words]
+    except (ValueError, ZeroDivisionError):
+        given = []
+    if len(given) != 3 or min(given) <= 0 or sum(given) not in (1, 100):
+        raise GpmError(f"split {fractions!r} must be three shares above 0 that add up to 100, such as '60/20/20'.")
+    train, val, test = (part / sum(given) for part in given)
+    return train, val, test
+
+
+def _round(value: Fraction) -> int:
+    return int(value + Fraction(1, 2))
+
+
+def _sizes(count: int, shares: tuple[Fraction, Fraction, Fraction]) -> tuple[int, int, int]:
+    """Sizes of the parts: train is rounded first, then val among what is left."""
+    train = _round(count * shares[0])
+    val = _round((count - train) * shares[1] / (shares[1] + shares[2]))
+    return train, val, count - train - val
+
+
+def _deal(counts: NDArray, shares: tuple[Fraction, Fraction, Fraction]) -> NDArray[np.int8]:
+    """The part of each instance, class after class: running totals are rounded, so that no remainder piles up."""
+    of_rest = shares[1] / (shares[1] + shares[2])
+    train = np.diff([_round(total * shares[0]) for total in np.cumsum(counts).tolist()], prepend=0)
+    val = np.diff([_round(total * of_rest) for total in np.cumsum(counts - train).tolist()], prepend=0)
+    dealt = np.stack([train, val, counts - train - val], axis=1)
+    return np.repeat(np.tile(np.arange(3, dtype=np.int8), len(counts)), dealt.ravel())
+
+
+def _as_ids(values: ArrayLike, part: str) -> NDArray[np.int64]:
+    ids = np.asarray(values)
+    if ids.ndim != 1 or not (np.issubdtype(ids.dtype, np.integer) or ids.size == 0):
+        raise GpmError(f"the {part} part of a split must be a list of ids, got {ids.dtype} of shape {list(ids.shape)}.")
+    return ids.astype(np.int64)
+
+
+def _as_seed(seed: int) -> int:
+    if (number := whole_number(seed, "seed")) < 0:
+        raise GpmError(f"seed must not be negative, got {seed}.")
+    return number

@@ -1,0 +1,120 @@
+"""A graph whose answer is known: motifs planted in a random graph, where only structure tells the classes apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpm.errors import GpmError, whole_number
+from gpm.graph import Graph
+
+CLASSES = ("base", "house roof", "house middle", "house bottom", "six-cycle", "decoy")
+
+
+@dataclass(frozen=True)
+class Motif:
+    """A small graph to plant: its edges, and the class of each of its nodes."""
+
+    edges: tuple[tuple[int, int], ...]
+    classes: tuple[int, ...]
+
+
+def _cycle(length: int, label: int) -> Motif:
+    return Motif(tuple((i, (i + 1) % length) for i in range(length)), (label,) * length)
+
+
+# A decoy has the degrees of what it stands beside: the complete bipartite graph those of the house (3 3 2 2 2), a
+# square and an octagon together those of two six-cycles.
+MOTIFS = {
+    "house": Motif(((0, 1), (0, 2), (1, 2), (1, 3), (2, 4), (3, 4)), (1, 2, 2, 3, 3)),
+    "bipartite decoy": Motif(tuple((a, b) for a in (0, 1) for b in (2, 3, 4)), (5,) * 5),
+    "six-cycle": _cycle(6, 4),
+    "square decoy": _cycle(4, 5),
+    "octagon decoy": _cycle(8, 5),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class PlantedMotifs:
+    """A graph with planted motifs, and where they are.
+
+    Attributes:
+        graph: Labels in `graph.y` are indices of `CLASSES`; features are noise.
+        motif: The number of the motif that a node belongs to `[N]`; -1 for the base.
+        kinds: The kind of each motif, a key of `MOTIFS`.
+    """
+
+    graph: Graph
+    motif: NDArray[np.int64]
+    kinds: tuple[str, ...]
+
+    def motif_edges(self) -> NDArray[np.int64]:
+        """The edges inside motifs `[2, E]`, in both directions: what a good explanation points at."""
+        edges = self.graph.edge_index()
+        owner = self.motif[edges]
+        inside: NDArray[np.int64] = edges[:, (owner[0] == owner[1]) & (owner[0] >= 0)]
+        return inside
+
+
+def planted_motifs(
+    num_houses: int = 80, num_cycles: int = 60, base_nodes: int = 600, num_features: int = 8, seed: int = 0
+) -> PlantedMotifs:
+    """Plant houses, six-cycles and as many decoys of the same degrees in a random graph; their nodes are the classes.
+
+    The base grows by preferential attachment, two edges per node. Each motif hangs on it by one edge between random
+    ends. Node numbers are shuffled and features are drawn from a normal distribution, so that neither says anything
+    about the class.
+
+    Args:
+        num_houses: Houses, and bipartite decoys: nodes of classes 1 to 3, and of class 5.
+        num_cycles: Six-cycles (class 4), an even number; half as many squares and octagons (class 5).
+        base_nodes: Nodes of class 0, at least 3.
+        num_features: Columns of noise.
+        seed: Of NumPy's PCG64.
+    """
+    _check(num_houses, num_cycles, base_nodes)
+    random = np.random.Generator(np.random.PCG64(seed))
+    kinds = ("house", "bipartite decoy") * num_houses + ("six-cycle",) * num_cycles
+    kinds += ("square decoy", "octagon decoy") * (num_cycles // 2)
+    edges, labels, motif = [grow_base(base_nodes, random)], [0] * base_nodes, [-1] * base_nodes
+    for number, kind in enumerate(kinds):
+        planted, first = MOTIFS[kind], len(labels)
+        edges.append(np.array(planted.edges) + first)
+        edges.append(np.array([[first + random.integers(len(planted.classes)), random.integers(base_nodes)]]))
+        labels += planted.classes
+        motif += [number] * len(planted.classes)
+    place = random.permutation(len(labels))
+    order = np.argsort(place)
+    graph = Graph.from_edges(
+        place[np.concatenate(edges)].T, len(labels), undirected=True, y=np.array(labels, dtype=np.int64)[order],
+        x=random.standard_normal((len(labels), num_features)).astype(np.float32),
+    )  # fmt: skip
+    return PlantedMotifs(graph, np.array(motif, dtype=np.int64)[order], kinds)
+
+
+def grow_base(num_nodes: int, random: np.random.Generator) -> NDArray[np.int64]:
+    """Edges `[E, 2]` of a graph that grows from a triangle: each new node joins two others, mostly well-joined ones."""
+    edges = [(0, 1), (0, 2), (1, 2)]
+    ends = [0, 1, 0, 2, 1, 2]  # every node as often as it has edges
+    for node in range(3, num_nodes):
+        chosen: set[int] = set()
+        while len(chosen) < 2:
+            chosen.add(ends[random.integers(len(ends))])
+        for other in sorted(chosen):
+            edges.append((node, other))
+            ends += (node, other)
+    return np.array(edges, dtype=np.int64)
+
+
+def _check(num_houses: int, num_cycles: int, base_nodes: int) -> None:
+    for name, value, least in (
+        ("num_houses", num_houses, 0),
+        ("num_cycles", num_cycles, 0),
+        ("base_nodes", base_nodes, 3),
+    ):
+        if whole_number(value, name) < least:
+            raise GpmError(f"{name} must be at least {least}, got {value}.")
+    if num_cycles % 2:
+        raise GpmError(f"num_cycles must be even, got {num_cycles}: a square and an octagon stand beside two cycles.")

@@ -1,0 +1,176 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpm import GpmError
+from gpm.data.splits import Masks, Split, is_labelled, parse_fractions, public_split, random_split
+
+_SHARES = st.tuples(st.integers(10, 80), st.integers(5, 15)).map(lambda ab: f"{ab[0]}/{ab[1]}/{100 - sum(ab)}")
+_LABELS = st.lists(st.integers(-1, 3), min_size=40, max_size=200).map(lambda v: np.array([0] * 20 + v))
+
+
+def _parts(split: Split) -> list[list[int]]:
+    return [split.train.tolist(), split.val.tolist(), split.test.tolist()]
+
+
+@given(_LABELS, _SHARES, st.integers(0, 2**40), st.booleans())
+def test_parts_are_disjoint_and_complete_and_have_their_sizes(
+    labels: np.ndarray, shares: str, seed: int, stratify: bool
+) -> None:
+    split = random_split(labels, shares, seed, stratify)
+    parts = _parts(split)
+    assert sorted(parts[0] + parts[1] + parts[2]) == np.flatnonzero(labels >= 0).tolist()
+    assert all(part == sorted(part) for part in parts)
+    count = sum(map(len, parts))
+    for part, share in zip(parts, shares.split("/"), strict=True):
+        assert abs(len(part) - count * int(share) / 100) < 1.5
+
+
+@given(_LABELS, _SHARES, st.integers(0, 100))
+def test_a_stratified_split_keeps_the_share_of_each_class(labels: np.ndarray, shares: str, seed: int) -> None:
+    split = random_split(labels, shares, seed, stratify=True)
+    plain = random_split(labels, shares, seed)
+    assert [len(part) for part in _parts(split)] == [len(part) for part in _parts(plain)]
+    for part, share in zip(_parts(split), shares.split("/"), strict=True):
+        for label in range(4):
+            assert abs((labels[part] == label).sum() - (labels == label).sum() * int(share) / 100) < 2
+
+
+def test_a_split_depends_on_the_number_of_labelled_instances_alone() -> None:
+    few, many = np.zeros(50, dtype=np.int64), np.arange(50) % 7
+    assert _parts(random_split(few, "60/20/20", 3)) == _parts(random_split(many, (0.6, 0.2, 0.2), 3))
+    assert random_split(few, "60/20/20", 3).digest != random_split(few, "60/20/20", 4).digest
+    gaps = np.insert(few, 10, [-1, -1])
+    kept = np.flatnonzero(gaps >= 0)
+    moved = [kept[part].tolist() for part in _parts(random_split(few, "50/25/25", 1))]
+    assert _parts(random_split(gaps, "50/25/25", 1)) == moved
+
+
+def test_the_draw_and_its_digest_never_change() -> None:
+    split = random_split(np.zeros(10, dtype=np.int64), "60/20/20", 0)
+    assert _parts(split) == [[2, 3, 4, 5, 6, 7], [0, 9], [1, 8]]
+    assert (split.name, split.digest) == ("random 60/20/20, seed 0", "25ae95b7f17222b4")
+
+
+def test_every_instance_is_equally_likely_in_each_part() -> None:
+    counts = np.zeros(20)
+    for seed in range(2000):
+        counts[random_split(np.zeros(20, dtype=np.int64), "50/25/25", seed).train] += 1
+    assert (abs(counts / 2000 - 0.5) < 0.06).all()  # five standard deviations
+
+
+def test_what_counts_as_labelled() -> None:
+    nan = np.nan
+    assert is_labelled(np.array([0, -1, 5])).tolist() == [True, False, True]
+    assert is_labelled(np.array([0.0, nan, -3.5])).tolist() == [True, False, True]
+    assert is_labelled(np.array([[nan, nan], [nan, 0], [1, 1]])).tolist() == [False, True, True]
+    assert is_labelled(np.array([True, False])).all()
+
+
+@pytest.mark.parametrize(
+    "fractions", ["60/20", "60/20/30", "80/20/0", "a/b/c", "120/-10/-10", "", (0.5, 0.5, 0.5), "60/20/20/0", "1/0/0"]
+)
+def test_bad_fractions_get_a_sentence(fractions: str) -> None:
+    with pytest.raises(GpmError, match="must be three shares above 0 that add up to 100, such as '60/20/20'"):
+        random_split(np.zeros(100), fractions, 0)
+
+
+def test_fractions_are_exact_however_they_are_written() -> None:
+    assert parse_fractions("60/20/20") == parse_fractions((0.6, 0.2, 0.2)) == parse_fractions("0.6/0.2/0.2")
+    assert parse_fractions((48, 32, 20)) == parse_fractions("48/32/20")
+
+
+def test_too_few_instances_and_wrong_seeds_get_a_sentence() -> None:
+    with pytest.raises(GpmError, match="2 labelled instances are too few for 60/20/20"):
+        random_split(np.array([0, 1, -1]), "60/20/20", 0)
+    with pytest.raises(GpmError, match="seed must not be negative"):
+        random_split(np.zeros(9), "60/20/20", -1)
+    with pytest.raises(GpmError, match="one label per instance"):
+        random_split(np.zeros((9, 2)), "60/20/20", 0, stratify=True)
+
+
+def test_a_split_refuses_overlap_and_what_is_no_id() -> None:
+    with pytest.raises(GpmError, match="instance 2 is twice in the split 'mine'"):
+        Split(np.array([1, 2]), np.array([2]), np.array([3]), "mine")
+    with pytest.raises(GpmError, match="holds the id -1"):
+        Split(np.array([-1]), np.array([2]), np.array([3]), "mine")
+    with pytest.raises(GpmError, match="the val part of a split must be a list of ids, got float64"):
+        Split(np.array([1]), np.array([0.5]), np.array([3]), "mine")
+    split = Split(np.array([3, 1], dtype=">i4"), np.array([2]), np.array([]), "mine")
+    assert _parts(split) == [[1, 3], [2], []]
+    assert not split.train.flags.writeable
+
+
+def test_the_digest_tells_parts_apart_and_not_names() -> None:
+    one = Split(np.array([1]), np.array([2]), np.array([3]), "one")
+    assert one.digest == Split(np.array([1], dtype=">i8"), np.array([2]), np.array([3]), "two").digest
+    assert one.digest != Split(np.array([2]), np.array([1]), np.array([3]), "one").digest
+    assert one.digest != Split(np.array([1, 2]), np.array([]), np.array([3]), "one").digest
+
+
+def test_a_split_comes_back(tmp_path: Path) -> None:
+    split = random_split(np.zeros(100), "60/20/20", 7)
+    split.save(tmp_path / "new" / "split.npz")
+    back = Split.load(tmp_path / "new" / "split.npz")
+    assert (_parts(back), back.name, back.digest) == (_parts(split), split.name, split.digest)
+    assert [p.name for p in (tmp_path / "new").iterdir()] == ["split.npz"]
+
+
+def test_no_damaged_byte_changes_a_split_unnoticed(tmp_path: Path) -> None:
+    split = random_split(np.zeros(10), "60/20/20", 7)
+    path = tmp_path / "split.npz"
+    split.save(path)
+    whole = path.read_bytes()
+    for place in range(0, len(whole), 3):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x15]) + whole[place + 1 :])
+        try:
+            back = Split.load(path)
+        except GpmError as error:
+            assert str(path) in str(error)  # noqa: PT017
+        else:
+            assert (_parts(back), back.name) == (_parts(split), split.name)
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(GpmError, match="is not a split that can be read"):
+        Split.load(path)
+
+
+def test_an_altered_split_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "split.npz"
+    split = random_split(np.zeros(10), "60/20/20", 7)
+    np.savez(path, train=split.train[1:], val=split.val, test=split.test, name="x", digest=split.digest)
+    with pytest.raises(GpmError, match=r"split\.npz was altered: its ids do not match its digest"):
+        Split.load(path)
+    np.savez(path, train=np.array([{}], dtype=object), val=split.val, test=split.test, name="x", digest="")
+    with pytest.raises(GpmError, match="is not a split that can be read"):
+        Split.load(path)
+    with pytest.raises(GpmError, match=r"there is no split .*none\.npz"):
+        Split.load(tmp_path / "none.npz")
+    with pytest.raises(GpmError, match="cannot write"):
+        split.save(path / "below-a-file.npz")
+
+
+def test_a_public_split_is_a_column_of_the_masks() -> None:
+    rows = np.eye(4, dtype=bool)
+    masks = Masks(rows[:, :2], rows[:, 1:3], rows[:, 3])  # one test part for both splits
+    assert masks.test.shape == (4, 2)
+    assert [_parts(public_split(masks, seed)) for seed in (0, 1)] == [[[0], [1], [3]], [[1], [2], [3]]]
+    assert public_split(masks, 5).name == "public 2 of 2"
+    single = Masks(rows[:, 0], rows[:, 1:2], rows[:, 2])
+    assert (_parts(public_split(single, 9)), public_split(single, 9).name) == ([[0], [1], [2]], "public")
+    kept = masks.restrict(np.array([True, True, True, False]))
+    assert _parts(public_split(kept, 0)) == [[0], [1], []]
+
+
+def test_wrong_masks_get_a_sentence() -> None:
+    rows = np.eye(4, dtype=bool)
+    with pytest.raises(GpmError, match="must be boolean with a row per instance"):
+        Masks(rows[:, 0], rows[:3, 0], rows[:, 0])
+    with pytest.raises(GpmError, match="must be boolean"):
+        Masks(np.arange(4), rows[:, 0], rows[:, 0])
+    with pytest.raises(GpmError, match=r"different numbers of splits \(\[2, 3\]\)"):
+        Masks(rows[:, :2], rows[:, :3], rows[:, 0])
+    with pytest.raises(GpmError, match="instance 0 is twice in the split 'public'"):
+        public_split(Masks(rows[:, 0], rows[:, 0], rows[:, 1]), 0)
