@@ -6,10 +6,10 @@ Every pass gives each thread a range of *rows*, so the result is the same for an
 from __future__ import annotations
 
 import numpy as np
-from numba import get_num_threads, njit, prange
+from numba import njit, prange
 from numpy.typing import NDArray
 
-from gpm.threads import threaded
+from gpm.threads import count_threads, threaded
 
 INT32_MAX = 2**31 - 1  # above this many nodes (or edges) ids are stored in 64 bits
 
@@ -158,7 +158,7 @@ def build(
         Row pointers `[N+1]`, columns and (or None) input positions; columns ascend in each row, and equal ones stand
         in input order.
     """
-    parts = max(1, min(get_num_threads(), 16))
+    parts = max(1, min(count_threads(), 16))
     how = num_nodes, undirected, self_loops, parts
     entries_in, entries_out = np.zeros(num_nodes + 1, dtype=np.int64), np.zeros(num_nodes + 1, dtype=np.int64)
     _count(target, source, *how, entries_in)

@@ -23,7 +23,7 @@ _FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _FIRST_U, _SECOND_U, GOLDEN_U = np.uint64(_FIRST), np.uint64(_SECOND), np.uint64(GOLDEN)
 _S30, _S27, _S31 = np.uint64(30), np.uint64(27), np.uint64(31)
 
-WALK, GRAPH_START, POOL = 0, 1, 2  # what a key is for: separate streams under one seed
+WALK, GRAPH_START, POOL, TRAINING_STEP = 0, 1, 2, 3  # what a key is for: separate streams under one seed
 
 
 def signed(bits: int) -> int:

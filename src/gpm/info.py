@@ -7,7 +7,10 @@ import os
 import platform
 from typing import Any
 
-PACKAGES = ("numpy", "scipy", "numba", "torch", "torch_geometric", "networkx", "matplotlib", "jsonargparse")
+PACKAGES = (
+    "numpy", "scipy", "numba", "torch", "torch_geometric", "lightning", "torchmetrics", "safetensors", "networkx",
+    "pandas", "duckdb", "matplotlib", "jsonargparse",
+)  # fmt: skip
 
 
 def describe_environment() -> dict[str, Any]:
@@ -17,6 +20,7 @@ def describe_environment() -> dict[str, Any]:
 
     from gpm import __version__
     from gpm.data.catalog import data_root
+    from gpm.threads import count_threads
 
     devices = ["cpu"] + [f"cuda:{i} {torch.cuda.get_device_name(i)}" for i in range(torch.cuda.device_count())]
     if torch.backends.mps.is_available():
@@ -28,7 +32,7 @@ def describe_environment() -> dict[str, Any]:
         "packages": {name: _version(name) for name in PACKAGES},
         "devices": devices,
         "kernel": f"numba {numba.__version__} on {numba.config.CPU_NAME or 'the host CPU'}, torch elsewhere",
-        "threads": {"cores": os.cpu_count(), "numba": numba.get_num_threads(), "torch": torch.get_num_threads()},
+        "threads": {"cores": os.cpu_count(), "numba": count_threads(), "torch": torch.get_num_threads()},
         "data_root": str(data_root()),
         "raw_files": os.environ.get("GPM_RAW"),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,32 @@ _owner = os.getpid()  # and OpenMP must not be entered in a forked child
 
 
 @contextmanager
+def _torch_undisturbed() -> Iterator[None]:
+    """Give torch its number of threads back: numba sets it too, where both use the same OpenMP."""
+    torch = sys.modules.get("torch")
+    before = torch.get_num_threads() if torch is not None else 0
+    try:
+        yield
+    finally:
+        if torch is not None and torch.get_num_threads() != before:
+            torch.set_num_threads(before)
+
+
+def count_threads() -> int:
+    """Numba's number of threads. The first to ask launches them, which sets torch's number."""
+    with _torch_undisturbed():
+        return int(numba.get_num_threads())
+
+
+def set_threads(count: int) -> None:
+    """Compute with so many threads, here and in torch."""
+    import torch
+
+    numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))
+    torch.set_num_threads(count)  # last: numba may just have set it
+
+
+@contextmanager
 def threads_for(threads: int | None, pieces: int) -> Iterator[bool]:
     """Hold numba's threads while they work; gives whether to use them.
 
@@ -26,11 +53,11 @@ def threads_for(threads: int | None, pieces: int) -> Iterator[bool]:
         threads: At most so many; None for numba's own number.
         pieces: How much there is to do: one chunk is done alone, as is everything in a forked child.
     """
-    wanted = numba.get_num_threads() if threads is None else min(threads, numba.config.NUMBA_NUM_THREADS)
+    wanted = count_threads() if threads is None else min(threads, numba.config.NUMBA_NUM_THREADS)
     if wanted <= 1 or pieces <= CHUNK or os.getpid() != _owner:
         yield False
         return
-    with _lock:
+    with _lock, _torch_undisturbed():
         usual = numba.get_num_threads()
         numba.set_num_threads(wanted)
         try:
@@ -48,7 +75,7 @@ def threaded(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*arguments: Any) -> Any:
         if os.getpid() != _owner:
             return alone(*arguments)
-        with _lock:
+        with _lock, _torch_undisturbed():
             return parallel(*arguments)
 
     return call

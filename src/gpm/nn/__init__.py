@@ -1,0 +1,6 @@
+"""The model: semantic and anonymous path encoders, and the transformer over patterns."""
+
+from gpm.nn.features import FeatureTable, InputSpec
+from gpm.nn.model import GraphPatternMachine, Output
+
+__all__ = ["FeatureTable", "GraphPatternMachine", "InputSpec", "Output"]

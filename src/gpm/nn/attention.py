@@ -1,0 +1,155 @@
+"""A transformer layer along paths, computed from maps of distinct nodes, a piece that fits the cache at a time.
+
+For every path, with `h` and `[q k v]` gathered from the distinct nodes,
+
+    x_i = h_i + sum_j softmax_j(q_i k_j / sqrt(d)) v_j        m = mean_i x_i        z = mean_i relu(W norm(x_i) + b)
+
+Written with autograd alone this would keep every intermediate of every position until the backward pass. Here only the
+attention and the sign of each hidden unit are kept; the rest is gathered and computed again, without a further matrix
+product, while the backward pass goes through the same pieces.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+ROWS = 512  # positions in a piece, on a CPU: some megabytes at usual widths
+
+
+def _pieces(places: Tensor) -> list[Tensor]:
+    """Blocks of paths `[p, S]` that are worked on together."""
+    size = max(1, ROWS // places.shape[1]) if places.device.type == "cpu" else max(1, len(places))
+    return list(places.split(size))
+
+
+def _gather(h: Tensor, qkv: Tensor, piece: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """`h`, `q`, `k` and `v` at every position, `[p, S, d]`."""
+    flat, width = piece.reshape(-1), h.shape[1]
+    mapped = qkv.index_select(0, flat).view(*piece.shape, 3 * width)
+    q, k, v = mapped[..., :width], mapped[..., width : 2 * width], mapped[..., 2 * width :]
+    return h.index_select(0, flat).view(*piece.shape, width), q, k, v
+
+
+class _PathLayer(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, keep: bool, h: Tensor, qkv: Tensor, scale: Tensor, shift: Tensor, weight: Tensor, bias: Tensor,
+        *blocks: Tensor,
+    ) -> tuple[Tensor, ...]:  # fmt: skip
+        width = h.shape[1]
+        means, hidden, attentions, signs = [], [], [], []
+        for places in blocks:
+            for piece in _pieces(places):
+                x, q, k, v = _gather(h, qkv, piece)
+                attention = torch.bmm(q, k.transpose(1, 2)).mul_(1 / math.sqrt(width)).softmax(-1)
+                x = x.baddbmm_(attention, v)
+                normed = torch.layer_norm(x.view(-1, width), (width,), scale, shift)
+                grown = torch.addmm(bias, normed, weight.t()).relu_()
+                means.append(x.mean(1))
+                hidden.append(grown.view(*piece.shape, len(bias)).mean(1))
+                if keep:
+                    attentions.append(attention)
+                    signs.append(grown > 0)
+        ctx.blocks = blocks
+        ctx.save_for_backward(h, qkv, scale, shift, weight, bias, *attentions, *signs)
+        sizes = [len(places) for places in blocks]
+        return (*torch.cat(means).split(sizes), *torch.cat(hidden).split(sizes))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        h, qkv, scale, shift, weight, bias, *kept = ctx.saved_tensors
+        width, attentions, signs = h.shape[1], kept[: len(kept) // 2], kept[len(kept) // 2 :]
+        to_rows = h.new_zeros(len(h), 4 * width)
+        to_scale, to_shift, to_weight, to_bias = (torch.zeros_like(t) for t in (scale, shift, weight, bias))
+        number = 0
+        for at, places in enumerate(ctx.blocks):
+            positions, first = places.shape[1], 0
+            for piece in _pieces(places):
+                here = slice(first, first + len(piece))
+                first += len(piece)
+                attention, sign = attentions[number], signs[number]
+                number += 1
+                h_piece, q, k, v = _gather(h, qkv, piece)
+                x = torch.baddbmm(h_piece, attention, v).view(-1, width)
+                normed, mean, spread = torch.native_layer_norm(x, (width,), scale, shift, 1e-5)
+                to_hidden = (grads[len(ctx.blocks) + at][here] / positions).repeat_interleave(positions, 0).mul_(sign)
+                to_weight.addmm_(to_hidden.t(), normed)
+                to_bias += to_hidden.sum(0)
+                moved, add_scale, add_shift = torch.ops.aten.native_layer_norm_backward(
+                    to_hidden @ weight, x, (width,), mean, spread, scale, shift, [True, True, True]
+                )
+                to_scale += add_scale
+                to_shift += add_shift
+                moves = h.new_empty(*piece.shape, 4 * width)
+                grad = moves[..., :width]
+                torch.add(moved.view(*piece.shape, width), grads[at][here].unsqueeze(1) / positions, out=grad)
+                to_attention = torch.bmm(grad, v.transpose(1, 2))
+                inner = (to_attention * attention).sum(-1, keepdim=True)
+                to_scores = (to_attention - inner).mul_(attention).mul_(1 / math.sqrt(width))
+                moves[..., width : 2 * width] = torch.bmm(to_scores, k)
+                moves[..., 2 * width : 3 * width] = torch.bmm(to_scores.transpose(1, 2), q)
+                moves[..., 3 * width :] = torch.bmm(attention.transpose(1, 2), grad)
+                to_rows.index_add_(0, piece.reshape(-1), moves.view(-1, 4 * width))
+        found = (to_rows[:, :width], to_rows[:, width:], to_scale, to_shift, to_weight, to_bias)
+        return (None, *found, *(None for _ in ctx.blocks))
+
+
+def read_ahead(h: Tensor, qkv: Tensor, norm: tuple[Tensor, Tensor], grow: tuple[Tensor, Tensor]) -> Tensor:
+    """All that `infer_layer` gathers of a node: `[q k h G(h) v G(v)]`, where `G(x) = W (x - mean(x))`.
+
+    Up to a division by its deviation, `W norm(x)` is linear in x, and x is a sum of h and of some v: with G known per
+    node, no position needs a matrix product any more.
+    """
+    width, weight = h.shape[1], grow[0] * norm[0]  # the norm's scale is part of W
+    q, k, v = qkv.split(width, 1)
+    grown = [(x - x.mean(1, keepdim=True)) @ weight.t() for x in (h, v)]
+    return torch.cat([q, k, h, grown[0], v, grown[1]], 1)
+
+
+def infer_layer(
+    rows: Tensor, norm: tuple[Tensor, Tensor], grow: tuple[Tensor, Tensor], blocks: list[Tensor]
+) -> tuple[list[Tensor], list[Tensor]]:
+    """`path_layer` from what `read_ahead` knows of every node; for inference, since it keeps nothing for gradients."""
+    width, hidden = len(norm[0]), len(grow[1])
+    bias = grow[1] + grow[0] @ norm[1]
+    means, grown = [], []
+    for places in blocks:
+        x, z = [places.new_zeros(0, width, dtype=rows.dtype)], [places.new_zeros(0, hidden, dtype=rows.dtype)]
+        for piece in _pieces(places):
+            found = rows.index_select(0, piece.reshape(-1)).view(*piece.shape, -1 if len(piece) else rows.shape[1])
+            q, k, own, others = found.split((width, width, width + hidden, width + hidden), -1)
+            attention = torch.bmm(q, k.transpose(1, 2)).mul_(1 / math.sqrt(width)).softmax(-1)
+            both = torch.baddbmm(own, attention, others)  # x and G(x)
+            passed = both[..., :width]
+            length = torch.linalg.vector_norm(passed - passed.mean(-1, keepdim=True), dim=-1, keepdim=True)
+            spread = (length.square_() / width + 1e-5).rsqrt_()
+            z.append(torch.addcmul(bias, both[..., width:], spread).relu_().mean(1))
+            x.append(passed.mean(1))
+        means.append(torch.cat(x))
+        grown.append(torch.cat(z))
+    return means, grown
+
+
+def path_layer(
+    h: Tensor, qkv: Tensor, norm: tuple[Tensor, Tensor], grow: tuple[Tensor, Tensor], blocks: list[Tensor]
+) -> tuple[list[Tensor], list[Tensor]]:
+    """One-headed attention along paths, and the mean over positions before and inside the feed-forward part.
+
+    Args:
+        h: Distinct nodes `[U, d]`.
+        qkv: Their queries, keys and values `[U, 3d]`.
+        norm: Scale and shift `[d]` of the layer norm.
+        grow: Weight `[f, d]` and bias `[f]` of the first map of the feed-forward part.
+        blocks: Paths of each scale, `[P, S]` places among the distinct nodes.
+
+    Returns:
+        Per block, the mean of `x` `[P, d]`; and the mean of the hidden units `[P, f]`.
+    """
+    found = _PathLayer.apply(torch.is_grad_enabled(), h, qkv, *norm, *grow, *blocks)
+    return list(found[: len(blocks)]), list(found[len(blocks) :])

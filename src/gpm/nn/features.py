@@ -1,0 +1,330 @@
+"""Features of nodes and edges, standardised and mapped to the model's width, once per distinct node of a batch."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+from gpm.errors import GpmError
+from gpm.graph import Graph
+from gpm.nn.dropout import drop
+
+Form = Literal["none", "dense", "sparse", "categories"]
+SPARSE_BELOW = 0.1  # dense features with fewer entries than this are kept as sparse rows
+MOSTLY_ZERO = 0.5  # with more zeros than this, features are counts or flags: one scale for all, and zero stays zero
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """What the model reads: the form and width of its inputs, as plain values.
+
+    Attributes:
+        node, edge: Form of the features; categories have a number of values per column in `*_sizes`.
+        node_dim, edge_dim: Columns of features.
+        pe_dim: Columns of the positional embedding.
+        bags: Node features are read as bags of words: counts are damped, and every row has the same length.
+    """
+
+    node: Form = "none"
+    node_dim: int = 0
+    node_sizes: list[int] = field(default_factory=list)
+    edge: Form = "none"
+    edge_dim: int = 0
+    edge_sizes: list[int] = field(default_factory=list)
+    pe_dim: int = 0
+    bags: bool = False
+
+
+class FeatureTable:
+    """The features of one graph, as tensors that rows are taken from. Nothing in it is learned.
+
+    A graph without node features is given the logarithm of the degree.
+
+    Args:
+        graph: The graph.
+        pe: Positional embeddings `[N, p]`, or None.
+        device: Where the tensors live.
+        bags: Read node features as bags of words, `log(1 + x)` scaled to rows of one length, so that neither a long
+            text nor a word repeated in it counts for more; None does so if they are not negative and mostly zero.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        pe: NDArray | None = None,
+        device: torch.device | str = "cpu",
+        *,
+        bags: bool | None = None,
+    ) -> None:
+        self.num_nodes = graph.num_nodes
+        x: Any = np.log1p(graph.degree())[:, None].astype(np.float32) if graph.x is None else graph.x
+        self.bags = _look_like_bags(x) if bags is None else bags
+        x = even_rows(x) if self.bags else x
+        self.node, self.node_form = _tensors(x, "x", device, may_be_sparse=True)
+        self.edge, self.edge_form = _tensors(graph.edge_attr, "edge_attr", device, may_be_sparse=False)
+        self.pe = None if pe is None else _share(pe, np.float32, device)
+
+    def spec(self) -> InputSpec:
+        """What a model that reads this table looks like."""
+        return InputSpec(
+            node=self.node_form,
+            node_dim=_width(self.node, self.node_form),
+            node_sizes=_sizes(self.node, self.node_form),
+            edge=self.edge_form,
+            edge_dim=_width(self.edge, self.edge_form),
+            edge_sizes=_sizes(self.edge, self.edge_form),
+            pe_dim=0 if self.pe is None else self.pe.shape[1],
+            bags=self.bags,
+        )
+
+    def check(self, spec: InputSpec) -> None:
+        """Refuse a graph whose features a model of that spec cannot read."""
+        mine = self.spec()
+        for part in ("node", "edge"):
+            have = getattr(mine, part) != "none", getattr(mine, f"{part}_dim"), getattr(mine, part) == "categories"
+            want = getattr(spec, part) != "none", getattr(spec, f"{part}_dim"), getattr(spec, part) == "categories"
+            if have != want:
+                raise GpmError(
+                    f"the model reads {want[1]} {part} features ({getattr(spec, part)}), this graph has {have[1]} "
+                    f"({getattr(mine, part)}); give a graph with the features it was trained on."
+                )
+
+
+@dataclass(frozen=True)
+class SparseRows:
+    """Compressed sparse rows as tensors."""
+
+    indptr: Tensor
+    indices: Tensor
+    values: Tensor
+    columns: int
+
+    def take(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Columns, values and first entries of some rows."""
+        first = self.indptr[rows]
+        counts = self.indptr[rows + 1] - first
+        offsets = torch.cumsum(counts, 0) - counts
+        entries = torch.repeat_interleave(first - offsets, counts) + torch.arange(int(counts.sum()), device=rows.device)
+        return self.indices[entries], self.values[entries], offsets
+
+
+Table = Tensor | SparseRows | None
+
+
+def _look_like_bags(features: Any) -> bool:
+    """Whether features are floats, none negative and most of them zero."""
+    values = features.data if sp.issparse(features) else features
+    if np.issubdtype(values.dtype, np.integer) or not features.size or not values.size:
+        return False
+    entries = features.shape[0] * features.shape[1]
+    return bool(values.min() >= 0 and np.count_nonzero(values) < (1 - MOSTLY_ZERO) * entries)
+
+
+def even_rows(features: Any) -> Any:
+    """`log(1 + x)`, each row scaled to length 1; a row of zeros stays."""
+    values = features.data if sp.issparse(features) else features
+    if values.size and not values.min() >= 0:
+        raise GpmError("bag_of_words is for features that are not negative; set it to no.")
+    if not sp.issparse(features):
+        damped = np.log1p(features, dtype=np.float32)
+        length = np.sqrt(np.square(damped).sum(1, keepdims=True))
+        return damped / np.where(length > 0, length, 1)
+    damped = np.log1p(values, dtype=np.float32)
+    counts = np.diff(features.indptr)
+    squares = np.bincount(np.repeat(np.arange(len(counts)), counts), weights=np.square(damped), minlength=len(counts))
+    length = np.sqrt(np.where(squares > 0, squares, 1)).astype(np.float32)
+    return sp.csr_array((damped / np.repeat(length, counts), features.indices, features.indptr), shape=features.shape)
+
+
+def _tensors(features: Any, name: str, device: torch.device | str, *, may_be_sparse: bool) -> tuple[Table, Form]:
+    if features is None:
+        return None, "none"
+    if not sp.issparse(features) and np.issubdtype(features.dtype, np.integer):
+        if features.size and features.min() < 0:
+            raise GpmError(f"{name} holds the category {features.min()}; categories are numbered from 0.")
+        return _share(features, np.int64, device), "categories"
+    if sp.issparse(features) and not may_be_sparse:
+        features = features.toarray()
+    values = features.data if sp.issparse(features) else features
+    if not np.isfinite(values).all():
+        raise GpmError(f"{name} holds a value that is not a finite number; fill it in before training.")
+    if not sp.issparse(features) and may_be_sparse and np.count_nonzero(features) < SPARSE_BELOW * features.size:
+        features = sp.csr_array(features)
+    if sp.issparse(features):
+        pointers, columns = (_share(part, np.int64, device) for part in (features.indptr, features.indices))
+        return SparseRows(pointers, columns, _share(features.data, np.float32, device), features.shape[1]), "sparse"
+    return _share(features, np.float32, device), "dense"
+
+
+def _share(array: NDArray, kind: type, device: torch.device | str) -> Tensor:
+    """A tensor over an array that nobody writes to; a graph's arrays are read-only, of which torch would warn."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*not writable.*")
+        return torch.from_numpy(np.ascontiguousarray(array, dtype=kind)).to(device)
+
+
+def _width(table: Table, form: Form) -> int:
+    if table is None:
+        return 0
+    return table.columns if isinstance(table, SparseRows) else table.shape[1]
+
+
+def _sizes(table: Table, form: Form) -> list[int]:
+    return (
+        [int(v) + 1 for v in table.amax(0).tolist()]
+        if form == "categories" and isinstance(table, Tensor) and table.numel()
+        else []
+    )
+
+
+def _drop_entries(columns: Tensor, values: Tensor, offsets: Tensor, share: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Dropout on the entries of sparse rows: those that are dropped are taken out, so that they cost nothing."""
+    kept = torch.rand(len(values), device=values.device) >= share
+    before = functional.pad(torch.cumsum(kept, 0), (1, 0))  # entries kept before each
+    return columns[kept], values[kept] / (1 - share), before[offsets]
+
+
+class _DenseMap(torch.autograd.Function):
+    """`((x - shift) * scale) W` of some rows; they are gathered again in the backward pass rather than kept."""
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, rows: Tensor, shift: Tensor, scale: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(table, rows, shift, scale)
+        return (table.index_select(0, rows).sub_(shift).mul_(scale)) @ weight
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, None, None, None, Tensor]:
+        table, rows, shift, scale = ctx.saved_tensors
+        values = table.index_select(0, rows).sub_(shift).mul_(scale)
+        return None, None, None, None, values.t() @ grad.to(values.dtype)
+
+
+class FeatureMap(nn.Module):
+    """The part of the linear map that belongs to one kind of feature: `W (x - shift) * scale`.
+
+    The statistics are found by `fit` and saved with the weights. Dense columns arrive with mean 0 and variance 1;
+    features that are mostly zero (bags of words, one-hot) keep their zeros and share one scale, so that the whole
+    matrix has mean square 1. A category has an embedding per column; one that training never saw has the column's last.
+    """
+
+    shift: Tensor
+    scale: Tensor
+    known: Tensor
+    first: Tensor
+
+    def __init__(self, form: Form, columns: int, sizes: list[int], width: int) -> None:
+        super().__init__()
+        self.form, self.columns = form, columns
+        rows = columns
+        if form == "categories":
+            known = torch.tensor(sizes, dtype=torch.int64)
+            self.register_buffer("known", known, persistent=False)
+            self.register_buffer("first", torch.cumsum(known + 1, 0) - (known + 1), persistent=False)
+            rows = sum(sizes) + len(sizes)
+        else:
+            self.register_buffer("shift", torch.zeros(columns))
+            self.register_buffer("scale", torch.ones(columns))
+        bound = 1 / math.sqrt(max(columns, 1))
+        self.weight = nn.Parameter(torch.empty(rows, width).uniform_(-bound, bound))  # (columns, width)
+
+    @torch.no_grad()
+    def fit(self, table: Table) -> None:
+        """Find the statistics of a table."""
+        if self.form != "categories":
+            self.shift.zero_()
+        if isinstance(table, SparseRows):
+            total = float(table.values.double().square().sum())
+            entries = (len(table.indptr) - 1) * table.columns
+            self.scale.fill_(math.sqrt(entries / total) if total else 1.0)
+        elif self.form == "dense" and table is not None and table.numel():
+            if int((table == 0).sum()) > MOSTLY_ZERO * table.numel():
+                root = float(table.double().square().mean().sqrt())
+                self.scale.fill_(1 / root if root else 1.0)
+                return
+            deviation, mean = torch.std_mean(table.double(), 0, correction=0)
+            self.shift.copy_(mean)
+            constant = deviation < 1e-6 * mean.abs().clamp(min=1e-6)
+            self.scale.copy_(torch.where(constant, 0.0, 1 / deviation))
+
+    def forward(self, table: Table, rows: Tensor, dropout: float = 0.0) -> Tensor:
+        """Map rows of a table: `[U]` to `[U, width]`."""
+        if isinstance(table, SparseRows) and self.form == "sparse":
+            columns, values, offsets = table.take(rows)
+            if self.training and dropout:
+                columns, values, offsets = _drop_entries(columns, values, offsets, dropout)
+            values = values * self.scale[0]
+            return functional.embedding_bag(columns, self.weight, offsets, per_sample_weights=values, mode="sum")
+        if self.form == "categories":
+            assert isinstance(table, Tensor)
+            columns = self.first + torch.minimum(table[rows], self.known)
+            return functional.embedding_bag(columns, self.weight, mode="sum")
+        if isinstance(table, Tensor) and not (self.training and dropout):
+            return _DenseMap.apply(table, rows, self.shift, self.scale, self.weight)
+        values = (self._dense(table, rows) - self.shift).mul_(self.scale)
+        return drop(values, dropout, self.training) @ self.weight
+
+    def _dense(self, table: Table, rows: Tensor) -> Tensor:
+        if isinstance(table, Tensor):
+            return table[rows]
+        assert table is not None
+        columns, values, offsets = table.take(rows)
+        owner = torch.repeat_interleave(
+            torch.arange(len(rows), device=rows.device), torch.diff(offsets, append=offsets.new_tensor([len(columns)]))
+        )
+        dense = torch.zeros(len(rows), self.columns, device=rows.device)
+        dense[owner, columns] = values
+        return dense
+
+
+class InputMap(nn.Module):
+    """`h = W_x x + W_p pe + b` for nodes and `W_e e` for edges: one linear map of [x || e || pe], in parts."""
+
+    def __init__(self, spec: InputSpec, width: int, dropout: float) -> None:
+        super().__init__()
+        self.dropout = dropout
+        self.node = FeatureMap(spec.node, spec.node_dim, spec.node_sizes, width)
+        self.edge = FeatureMap(spec.edge, spec.edge_dim, spec.edge_sizes, width) if spec.edge != "none" else None
+        self.pe = FeatureMap("dense", spec.pe_dim, [], width) if spec.pe_dim else None
+        self.bias = nn.Parameter(torch.zeros(width))
+        self.flip_signs = False  # Laplacian eigenvectors have no sign of their own
+
+    def fit(self, table: FeatureTable) -> None:
+        """Find the statistics of a graph's features."""
+        self.node.fit(table.node)
+        if self.edge is not None:
+            self.edge.fit(table.edge)
+        if self.pe is not None:
+            self.pe.fit(table.pe)
+
+    def nodes(self, table: FeatureTable, ids: Tensor) -> Tensor:
+        """`[U]` node ids to `[U, width]`."""
+        h: Tensor = self.node(table.node, ids, self.dropout) + self.bias
+        if self.pe is not None:
+            assert table.pe is not None
+            pe = self.pe._dense(table.pe, ids)
+            values = (pe - self.pe.shift) * self.pe.scale
+            if self.training and self.flip_signs:
+                values = values * (torch.randint(0, 2, (values.shape[1],), device=values.device) * 2 - 1)
+            h = h + values @ self.pe.weight
+        return h
+
+    def edges(self, table: FeatureTable, ids: Tensor) -> Tensor:
+        """`[P, S-1]` edge ids, -1 where none was crossed, to `[P, S, width]`; zeros there and at the first position."""
+        assert self.edge is not None
+        if not len(table.edge):  # type: ignore[arg-type]
+            return self.bias.new_zeros(len(ids), ids.shape[1] + 1, len(self.bias))  # a graph without any edge
+        flat = ids.reshape(-1)
+        crossed = flat >= 0
+        mapped = self.edge(table.edge, flat.clamp(min=0)) * crossed[:, None]
+        return functional.pad(mapped.view(*ids.shape, mapped.shape[1]), (0, 0, 1, 0))

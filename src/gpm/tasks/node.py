@@ -1,0 +1,97 @@
+"""Node classification: loss, metrics, probabilities. One class per node, or several yes-or-no labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+from torchmetrics.functional import classification as scores
+
+from gpm.errors import GpmError
+
+METRICS = {"accuracy": "accuracy", "roc_auc": "ROC-AUC", "f1": "F1"}
+
+
+@dataclass(frozen=True, eq=False)
+class NodeTask:
+    """What is predicted of a node.
+
+    Attributes:
+        classes: The labels' own values: one per class, or one number per yes-or-no label.
+        multilabel: Whether a node has several labels.
+        metric: accuracy, roc_auc (of class 1 if there are two, else the mean over classes or labels) or f1 (mean over
+            classes; over all decisions if there are several labels).
+        smoothing: Label smoothing of the loss.
+        targets: Number of the class `[N]`, -1 where unknown, or labels `[N, C]`, NaN where unknown.
+    """
+
+    classes: list[int]
+    multilabel: bool
+    metric: str
+    smoothing: float = 0.0
+    targets: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
+
+    @classmethod
+    def of(cls, labels: NDArray, metric: str, smoothing: float = 0.0) -> NodeTask:
+        """Read the task off the labels: int `[N]` for classes, float `[N, C]` for several labels."""
+        if labels.ndim == 2:
+            targets = torch.from_numpy(np.array(labels, dtype=np.float32))
+            return cls(list(range(labels.shape[1])), True, metric, smoothing, targets)
+        classes = np.unique(labels[labels >= 0])
+        if len(classes) < 2:
+            raise GpmError(f"all labelled nodes are of class {classes.tolist()}; there is nothing to tell apart.")
+        numbers = np.where(labels >= 0, np.searchsorted(classes, labels), -1)
+        return cls(classes.tolist(), False, metric, smoothing, torch.from_numpy(numbers.astype(np.int64)))
+
+    @property
+    def outputs(self) -> int:
+        return len(self.classes)
+
+    def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Cross-entropy; for several labels, its mean over those that are known."""
+        if not self.multilabel:
+            return functional.cross_entropy(logits, targets, label_smoothing=self.smoothing)
+        known = ~targets.isnan()
+        wanted = targets[known] * (1 - self.smoothing) + self.smoothing / 2
+        return functional.binary_cross_entropy_with_logits(logits[known], wanted)
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """`[B, C]`: of the classes, adding up to 1; or of each label."""
+        return logits.sigmoid() if self.multilabel else logits.softmax(-1)
+
+    def score(self, logits: Tensor, targets: Tensor) -> dict[str, float]:
+        """The metric, and accuracy and loss beside it. Shares are between 0 and 1."""
+        found = {self.metric: self._measure(self.metric, logits, targets), "loss": float(self.loss(logits, targets))}
+        if self.metric != "accuracy" and not self.multilabel:
+            found["accuracy"] = self._measure("accuracy", logits, targets)
+        return found
+
+    def _measure(self, metric: str, logits: Tensor, targets: Tensor) -> float:
+        logits = logits.double()  # in float32 the probabilities of sure answers would be 1, all of the same rank
+        if self.multilabel:
+            wanted = torch.where(targets.isnan(), -1, targets).long()
+            kinds: dict[str, Any] = {
+                "accuracy": scores.multilabel_accuracy,
+                "roc_auc": scores.multilabel_auroc,
+                "f1": scores.multilabel_f1_score,
+            }
+            average = "macro" if metric == "roc_auc" else "micro"
+            return float(kinds[metric](logits.sigmoid(), wanted, self.outputs, average=average, ignore_index=-1))
+        probability = logits.softmax(-1)
+        if metric == "accuracy":
+            return float((logits.argmax(-1) == targets).double().mean())
+        if metric == "f1":
+            return float(scores.multiclass_f1_score(probability, targets, self.outputs, average="macro"))
+        if self.outputs == 2:
+            return float(scores.binary_auroc(probability[:, 1], targets))
+        return float(scores.multiclass_auroc(probability, targets, self.outputs, average="macro"))
+
+    def describe(self) -> str:
+        """In words: how many classes, and the metric."""
+        what = f"{self.outputs} labels per node" if self.multilabel else f"{self.outputs} classes"
+        return f"{what}, {METRICS[self.metric]}"

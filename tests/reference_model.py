@@ -1,0 +1,179 @@
+"""The model written the slow and obvious way: what `gpm.nn.GraphPatternMachine` must equal.
+
+It reads the parameters of a model and takes none of its shortcuts. Every position of every pattern has its own raw
+features, made dense; patterns are padded to the longest and masked; every map is applied at every position; every
+pattern is anonymised by itself; every layer attends from every token. It has no dropout.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from gpm import Graph
+from gpm.hashing import mix_array
+from gpm.nn import FeatureTable, GraphPatternMachine, Output
+from gpm.nn.features import FeatureMap, SparseRows, Table
+from gpm.nn.paths import GruPath
+from gpm.nn.topology import GruTopology, MeanTopology, ShapeVocabulary
+from gpm.patterns import Patterns
+
+
+class ReferenceModel:
+    """The same function of patterns and features as a model, with the model's own parameters.
+
+    Args:
+        model: Whose parameters to read; gradients reach them.
+        graph: Where the patterns were walked. Patterns of forbidden links are not for this model.
+        batched: Run a GRU over all patterns at once, padded, and take the state at the last position; else one call
+            per pattern. The second is the plainer, the first is what an honest race runs against.
+    """
+
+    def __init__(self, model: GraphPatternMachine, graph: Graph, batched: bool = False) -> None:
+        self.model, self.batched, self.num_nodes = model, batched, graph.num_nodes
+        source, target = torch.from_numpy(graph.edge_index())
+        self.edges = source * graph.num_nodes + target  # (E,), one number per edge
+
+    def __call__(self, patterns: Patterns, table: FeatureTable) -> Output:
+        batch, slots, positions = patterns.nodes.shape
+        walks = patterns.nodes.long().view(batch * slots, positions)  # (W, S), -1 past the end
+        there = walks >= 0
+        if patterns.edges is None:
+            crossed = torch.full_like(walks, -1)
+        else:
+            into = patterns.edges.long().view(batch * slots, positions - 1)
+            crossed = functional.pad(into, (1, 0), value=-1)  # (W, S): no edge leads to the first position
+        encoded = self.encode_semantic(self.map_inputs(walks, crossed, table), there)
+        if self.model.anonymous is not None:
+            encoded = encoded + self.model.anonymous.weight * self.encode_anonymous(walks, patterns)
+        pooled, weights = self.attend_patterns(encoded.view(batch, slots, -1))
+        return Output(self.model.head(pooled), pooled, weights)
+
+    def map_inputs(self, walks: Tensor, crossed: Tensor, table: FeatureTable) -> Tensor:
+        """`[x || e || pe] W + b` at every position: `[W, S, d]`."""
+        maps = self.model.input_map
+        parts = [take_standardised(maps.node, table.node, walks)]
+        weights = [maps.node.weight]
+        if maps.edge is not None:
+            parts.append(take_standardised(maps.edge, table.edge, crossed))
+            weights.append(maps.edge.weight)
+        if maps.pe is not None:
+            parts.append(take_standardised(maps.pe, table.pe, walks))
+            weights.append(maps.pe.weight)
+        joined = torch.cat(parts, -1) if len(parts) > 1 else parts[0]
+        return joined @ torch.cat(weights) + maps.bias
+
+    def encode_semantic(self, x: Tensor, there: Tensor) -> Tensor:
+        """What the patterns pass through: `[W, S, d]` to `[W, d]`."""
+        semantic = self.model.semantic
+        if semantic.position is not None:
+            x = x + semantic.position[: x.shape[1]]
+        if isinstance(semantic.encoder, GruPath):
+            return self.last_states(semantic.encoder.gru, x, there)
+        for layer in getattr(semantic.encoder, "layers", []):  # a mean has none
+            joined, _ = attend(layer.qkv(x), layer.heads, there)
+            x = x + (joined if layer.out is None else layer.out(joined))
+            x = x + layer.shrink(layer.grow(layer.norm(x)).relu())
+        return masked_mean(x, there)
+
+    def encode_anonymous(self, walks: Tensor, patterns: Patterns) -> Tensor:
+        """The shape of every pattern, found from its own walk: `[W, S]` to `[W, d]`."""
+        assert self.model.anonymous is not None
+        encoder = self.model.anonymous.encoder
+        if isinstance(encoder, ShapeVocabulary):
+            return encoder.rows.weight[find_shape_rows(encoder, patterns)]
+        walks = functional.pad(walks, (0, self.model.anonymous.longest + 1 - walks.shape[1]), value=-1)
+        there = walks >= 0
+        here, other = walks[:, :, None], walks[:, None, :]
+        both = there[:, :, None] & there[:, None, :]
+        z = (here == other) & both
+        if patterns.table.kind == "induced":
+            adjacent = torch.isin(here * self.num_nodes + other, self.edges) & (here != other) & both
+            z = torch.cat([z, adjacent], -1)
+        x = z.float()
+        if isinstance(encoder, GruTopology):
+            return self.last_states(encoder.gru, x, there)
+        x = encoder.map(x)
+        if isinstance(encoder, MeanTopology):
+            return masked_mean(x, there)
+        layer = encoder.layer
+        qkv = functional.linear(x, layer.self_attn.in_proj_weight, layer.self_attn.in_proj_bias)
+        joined, _ = attend(qkv, layer.self_attn.num_heads, there)
+        x = layer.norm1(x + layer.self_attn.out_proj(joined))
+        x = layer.norm2(x + layer.linear2(layer.linear1(x).relu()))
+        return masked_mean(x, there)
+
+    def attend_patterns(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The machine: `[B, M, d]` to instances `[B, d]` and the weights of their patterns `[B, M]`."""
+        machine = self.model.machine
+        if machine.token is not None:
+            x = torch.cat([machine.token.expand(len(x), 1, -1), x], 1)
+        everywhere = torch.ones(x.shape[:2], dtype=torch.bool)
+        for layer in machine.layers:
+            joined, attention = attend(layer.qkv(layer.norm(x)), layer.heads, everywhere)
+            x = x + layer.out(joined)
+            x = x + layer.shrink(layer.grow(layer.feed_norm(x)).relu())
+        weights = None
+        if machine.token is None:
+            body, pooled = x, x.mean(1)
+        else:
+            body, pooled = x[:, 1:], x[:, 0]
+            weights = attention[:, :, 0, 1:].mean(1)
+            weights = weights / weights.sum(1, keepdim=True)
+        if machine.query is not None:
+            weights = (body @ machine.query / math.sqrt(body.shape[-1])).softmax(-1)
+            pooled = pooled + (weights[:, :, None] * body).sum(1)
+        return machine.norm(pooled), weights
+
+    def last_states(self, gru: nn.GRU, x: Tensor, there: Tensor) -> Tensor:
+        """The state of a GRU at the last position of every path: `[W, S, c]` to `[W, d]`."""
+        lengths = there.sum(1)
+        if self.batched:
+            return gru(x)[0][torch.arange(len(x)), lengths - 1]
+        return torch.stack([gru(path[:length])[0][-1] for path, length in zip(x, lengths.tolist(), strict=True)])
+
+
+def take_standardised(part: FeatureMap, table: Table, rows: Tensor) -> Tensor:
+    """Features of some rows `[W, S]`, dense and standardised: `[W, S, c]`, zero where a row is negative."""
+    flat = rows.reshape(-1)
+    if isinstance(table, SparseRows):
+        parts = (table.values.numpy(), table.indices.numpy(), table.indptr.numpy())
+        matrix = sp.csr_array(parts, shape=(len(table.indptr) - 1, table.columns))
+        raw = torch.from_numpy(matrix[flat.clamp(min=0).numpy()].toarray())
+    else:
+        assert table is not None
+        raw = table[flat.clamp(min=0)]
+    if part.form == "categories":
+        sizes = part.known.tolist()  # a category that is not known has the last slot of its column
+        slots = zip(raw.unbind(1), sizes, strict=True)
+        values = torch.cat([functional.one_hot(c.clamp(max=size), size + 1) for c, size in slots], 1).float()
+    else:
+        values = raw.sub_(part.shift).mul_(part.scale)  # in place: `raw` is a copy, and large
+    values[flat < 0] = 0
+    return values.view(*rows.shape, -1)
+
+
+def find_shape_rows(vocabulary: ShapeVocabulary, patterns: Patterns) -> list[int]:
+    """The row of every pattern's shape: its own if the key is known, else one that it shares."""
+    own = {key: row for row, key in enumerate(vocabulary.keys.tolist())}
+    keys = patterns.table.keys[patterns.topology.reshape(-1).numpy()]
+    shared = len(vocabulary.keys) + mix_array(keys.view(np.uint64)) % np.uint64(vocabulary.shared)
+    return [own.get(key, int(row)) for key, row in zip(keys.tolist(), shared, strict=True)]
+
+
+def attend(qkv: Tensor, heads: int, there: Tensor) -> tuple[Tensor, Tensor]:
+    """Attention among the positions that are there: `[W, S, 3d]` to `[W, S, d]`, and its weights `[W, H, S, S]`."""
+    q, k, v = (t.unflatten(-1, (heads, -1)).transpose(1, 2) for t in qkv.chunk(3, -1))
+    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+    attention = scores.masked_fill(~there[:, None, None, :], -math.inf).softmax(-1)
+    return (attention @ v).transpose(1, 2).flatten(2), attention
+
+
+def masked_mean(x: Tensor, there: Tensor) -> Tensor:
+    """The mean over the positions that are there: `[W, S, d]` to `[W, d]`."""
+    return (x * there[:, :, None]).sum(1) / there.sum(1, keepdim=True)

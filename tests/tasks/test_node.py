@@ -1,0 +1,163 @@
+"""Loss and metrics of node classification, against their definitions written out."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from gpm import GpmError
+from gpm.tasks import NodeTask
+
+NAN = float("nan")
+
+
+def count_pairs(scores: list[float], positive: list[bool]) -> float:
+    """ROC-AUC: the share of pairs of a positive and a negative that are in the right order, ties counting a half."""
+    upper = [score for score, yes in zip(scores, positive, strict=True) if yes]
+    lower = [score for score, yes in zip(scores, positive, strict=True) if not yes]
+    pairs = [(a, b) for a in upper for b in lower]
+    return sum((a > b) + 0.5 * (a == b) for a, b in pairs) / len(pairs)
+
+
+def f1(found: list[int], wanted: list[int]) -> float | None:
+    """`2 TP / (2 TP + FP + FN)`; None if there is neither."""
+    right = sum(a and b for a, b in zip(found, wanted, strict=True))
+    return 2 * right / (sum(found) + sum(wanted)) if sum(found) + sum(wanted) else None
+
+
+def _draw(seed: int, count: int, classes: int) -> tuple[Tensor, Tensor]:
+    rng = torch.Generator().manual_seed(seed)
+    logits = torch.randn(count, classes, generator=rng)
+    return logits, torch.randint(0, classes, (count,), generator=rng)
+
+
+def _task(classes: int, metric: str, smoothing: float = 0.0) -> NodeTask:
+    return NodeTask.of(np.arange(classes), metric, smoothing)
+
+
+@given(st.integers(0, 999), st.integers(1, 30), st.integers(2, 5))
+def test_accuracy_is_the_share_of_right_answers(seed: int, count: int, classes: int) -> None:
+    logits, targets = _draw(seed, count, classes)
+    answers = [row.index(max(row)) for row in logits.tolist()]
+    right = [answer == target for answer, target in zip(answers, targets.tolist(), strict=True)]
+    assert _task(classes, "accuracy").score(logits, targets)["accuracy"] == pytest.approx(sum(right) / count)
+
+
+@given(st.integers(0, 999), st.integers(2, 40))
+def test_the_roc_auc_of_two_classes_counts_pairs(seed: int, count: int) -> None:
+    logits, targets = _draw(seed, count, 2)
+    assume(0 < targets.sum() < count)
+    logits = (4 * logits).round() / 4  # exact, so that there are ties
+    found = _task(2, "roc_auc").score(logits, targets)
+    margins = (logits[:, 1] - logits[:, 0]).tolist()
+    assert found["roc_auc"] == pytest.approx(count_pairs(margins, targets.bool().tolist()), abs=1e-6)
+    assert found["accuracy"] == pytest.approx(float((logits.argmax(1) == targets).float().mean()))
+
+
+def test_sure_answers_are_still_ranked() -> None:
+    """Probabilities of 1 - 1e-9 and 1 - 1e-11 are equal in float32; the ranking must see that the logits are not."""
+    logits = torch.tensor([[0.0, 21.0], [0.0, 25.0], [0.0, 23.0], [0.0, 27.0]])
+    assert _task(2, "roc_auc").score(logits, torch.tensor([0, 1, 0, 1]))["roc_auc"] == 1.0
+    labels = NodeTask.of(np.zeros((4, 2)), "roc_auc")
+    wanted = torch.tensor([[0.0, 1], [1, 0], [0, 1], [1, 0]])
+    assert labels.score(logits[:, 1:] * torch.tensor([1.0, -1.0]), wanted)["roc_auc"] == 1.0
+
+
+@given(st.integers(0, 999), st.integers(6, 40))
+def test_the_roc_auc_of_more_classes_is_the_mean_of_one_against_all(seed: int, count: int) -> None:
+    logits, targets = _draw(seed, count, 3)
+    assume(len(targets.unique()) == 3)
+    probability = logits.double().softmax(1)
+    each = [count_pairs(probability[:, c].tolist(), (targets == c).tolist()) for c in range(3)]
+    assert _task(3, "roc_auc").score(logits, targets)["roc_auc"] == pytest.approx(sum(each) / 3, abs=1e-6)
+
+
+@given(st.integers(0, 999), st.integers(1, 30), st.integers(2, 5))
+def test_f1_is_the_mean_over_the_classes_that_occur(seed: int, count: int, classes: int) -> None:
+    logits, targets = _draw(seed, count, classes)
+    answers = logits.argmax(1)
+    each = [f1((answers == c).int().tolist(), (targets == c).int().tolist()) for c in range(classes)]
+    known = [value for value in each if value is not None]
+    assert _task(classes, "f1").score(logits, targets)["f1"] == pytest.approx(sum(known) / len(known))
+
+
+def test_the_loss_is_the_cross_entropy() -> None:
+    logits, targets = torch.tensor([[1.0, 2.0, 0.5], [0.0, -1.0, 3.0]]), torch.tensor([1, 0])
+    log_p = [[v - math.log(sum(math.exp(u) for u in row)) for v in row] for row in logits.tolist()]
+    plain = -(log_p[0][1] + log_p[1][0]) / 2
+    assert float(_task(3, "accuracy").loss(logits, targets)) == pytest.approx(plain)
+    smooth = 0.7 * plain - 0.3 * sum(sum(row) / 3 for row in log_p) / 2
+    assert float(_task(3, "accuracy", 0.3).loss(logits, targets)) == pytest.approx(smooth)
+    assert _task(3, "accuracy").score(logits, targets)["loss"] == pytest.approx(plain)
+
+
+def _several() -> tuple[Tensor, Tensor]:
+    logits = torch.tensor([[1.0, -2.0], [-0.5, 0.3], [0.2, 4.0], [-1.0, -3.0], [2.0, 1.0]])
+    wanted = torch.tensor([[1.0, 0.0], [NAN, 1.0], [0.0, NAN], [0.0, 1.0], [1.0, NAN]])
+    return logits, wanted
+
+
+def test_several_labels_leave_out_what_is_not_known() -> None:
+    logits, wanted = _several()
+    entries = zip(logits.flatten().tolist(), wanted.flatten().tolist(), strict=True)
+    known = [(logit, label) for logit, label in entries if not math.isnan(label)]
+    assert len(known) == 7
+    losses = [math.log(1 + math.exp(-v if w else v)) for v, w in known]
+    task = NodeTask.of(wanted.numpy(), "accuracy")
+    found = task.score(logits, wanted)
+    assert found["loss"] == pytest.approx(sum(losses) / 7, rel=1e-5)
+    assert found["accuracy"] == pytest.approx(sum((v > 0) == bool(w) for v, w in known) / 7)
+    task = NodeTask.of(wanted.numpy(), "f1")
+    expected = f1([int(v > 0) for v, _ in known], [int(w) for _, w in known])
+    assert task.score(logits, wanted)["f1"] == pytest.approx(expected)
+    task = NodeTask.of(wanted.numpy(), "roc_auc")
+    each = []
+    for label in range(2):
+        there = ~wanted[:, label].isnan()
+        each.append(count_pairs(logits[there, label].tolist(), wanted[there, label].bool().tolist()))
+    assert task.score(logits, wanted)["roc_auc"] == pytest.approx(sum(each) / 2)
+    assert task.outputs == 2
+    assert task.multilabel
+
+
+def test_smoothing_moves_yes_and_no_towards_each_other() -> None:
+    logits, wanted = _several()
+    task = NodeTask.of(wanted.numpy(), "f1", smoothing=0.2)
+    moved = torch.where(wanted == 1, 0.9, torch.where(wanted == 0, 0.1, NAN))
+    assert float(task.loss(logits, wanted)) == pytest.approx(
+        float(NodeTask.of(wanted.numpy(), "f1").loss(logits, moved))
+    )
+
+
+def test_classes_keep_their_own_values() -> None:
+    task = NodeTask.of(np.array([7, -1, 40, 3, 7, -1]), "accuracy")
+    assert task.classes == [3, 7, 40]
+    assert task.targets.tolist() == [1, -1, 2, 0, 1, -1]
+    assert task.outputs == 3
+    assert not task.multilabel
+
+
+@pytest.mark.parametrize("labels", [[2, 2, -1, 2], [-1, -1], [0]])
+def test_one_class_only_is_refused(labels: list[int]) -> None:
+    with pytest.raises(GpmError, match=r"all labelled nodes are of class .*; there is nothing to tell apart"):
+        NodeTask.of(np.array(labels), "accuracy")
+
+
+def test_probabilities_add_up_to_one_or_are_of_each_label() -> None:
+    logits = torch.tensor([[0.0, 0.0], [1.0, -1.0]])
+    one = _task(2, "accuracy").probabilities(logits)
+    torch.testing.assert_close(one.sum(1), torch.ones(2))
+    assert float(one[0, 0]) == 0.5
+    several = NodeTask.of(np.zeros((2, 2)), "accuracy").probabilities(logits)
+    assert several.tolist() == [[0.5, 0.5], pytest.approx([1 / (1 + math.exp(-1)), 1 / (1 + math.e)])]
+
+
+def test_a_task_says_what_it_is() -> None:
+    assert _task(3, "accuracy").describe() == "3 classes, accuracy"
+    assert NodeTask.of(np.zeros((4, 5)), "roc_auc").describe() == "5 labels per node, ROC-AUC"
