@@ -8,16 +8,28 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
+    from gpm.config import Config
     from gpm.data import load_graph
     from gpm.errors import GpmError
+    from gpm.estimators import NodeClassifier
     from gpm.frequent import FrequentPattern, find_frequent
     from gpm.graph import Graph
+    from gpm.nn import FeatureTable, GraphPatternMachine
     from gpm.patterns import Patterns, Tokenizer
+    from gpm.run import Predictions, Run
     from gpm.shapes import name_shape, shape_key
     from gpm.topology import Topologies, find_topologies
+    from gpm.training import train
     from gpm.walks import TensorGraph, WalkRule, has_edge, walk, walk_tensors
 
 _HOMES = {
+    "Config": "gpm.config",
+    "FeatureTable": "gpm.nn",
+    "GraphPatternMachine": "gpm.nn",
+    "NodeClassifier": "gpm.estimators",
+    "Predictions": "gpm.run",
+    "Run": "gpm.run",
+    "train": "gpm.training",
     "Graph": "gpm.graph",
     "GpmError": "gpm.errors",
     "FrequentPattern": "gpm.frequent",
@@ -37,10 +49,16 @@ _HOMES = {
 }
 
 __all__ = [
+    "Config",
+    "FeatureTable",
     "FrequentPattern",
     "GpmError",
     "Graph",
+    "GraphPatternMachine",
+    "NodeClassifier",
     "Patterns",
+    "Predictions",
+    "Run",
     "TensorGraph",
     "Tokenizer",
     "Topologies",
@@ -51,6 +69,7 @@ __all__ = [
     "load_graph",
     "name_shape",
     "shape_key",
+    "train",
     "walk",
     "walk_tensors",
 ]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import logging
 import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from gpm.errors import nearest
@@ -17,8 +19,23 @@ if TYPE_CHECKING:
     from jsonargparse import ArgumentParser
 
 COMMANDS = {
-    "patterns": ("gpm.frequent", "Show the most frequent patterns of a graph, or around one node, and draw them."),
-    "info": ("gpm.info", "Print versions, devices, kernel, threads and the data root."),
+    "train": (
+        "gpm.commands:train_run",
+        "Train a model on the nodes of a graph, score it and save it all in a run folder.",
+    ),
+    "evaluate": ("gpm.commands:evaluate_run", "Score a trained model again, on a part of its split."),
+    "predict": ("gpm.commands:predict_run", "Write the class of every node, with probabilities."),
+    "recipes": ("gpm.commands:list_recipes", "List the recipes, with the paper's figures; or show one."),
+    "data": ("gpm.data.listing:data", "List the named datasets, or show what one holds."),
+    "patterns": (
+        "gpm.frequent:patterns",
+        "Show the most frequent patterns of a graph, or around one node, and draw them.",
+    ),
+    "demo": (
+        "gpm.demo:demo",
+        "Train on planted motifs, score beside two baselines, and show the patterns behind one prediction.",
+    ),
+    "info": ("gpm.info:info", "Print versions, devices, kernel, threads and the data root."),
 }
 
 
@@ -31,7 +48,8 @@ def _usage() -> str:
 
 
 def _function(command: str) -> Callable[..., Any]:
-    function: Callable[..., Any] = getattr(importlib.import_module(COMMANDS[command][0]), command)
+    module, _, name = COMMANDS[command][0].partition(":")
+    function: Callable[..., Any] = getattr(importlib.import_module(module), name)
     return function
 
 
@@ -66,11 +84,17 @@ def _run(command: str, arguments: list[str]) -> int:
     logging.basicConfig(format="%(message)s")
     logging.getLogger("gpm").setLevel(logging.INFO)
     function = _function(command)
-    parser = ArgumentParser(prog=f"gpm {command}", description=COMMANDS[command][1], exit_on_error=False)
-    parser.add_function_arguments(function, as_positional=True)
+    about = COMMANDS[command][1]
+    parser = ArgumentParser(prog=f"gpm {command}", description=about, exit_on_error=False, allow_abbrev=False)
+    parser.add_function_arguments(function, as_positional=True, skip={"options"})
     try:
-        parsed = parser.parse_args(_spell_out(arguments, function))
-        function(**parsed.as_dict())
+        spelled = _spell_out(arguments, function)
+        with_options = "options" in inspect.signature(function).parameters
+        options = _add_options(parser, spelled) if with_options else []
+        parsed = parser.parse_args(spelled).as_dict()
+        named = {word[2:].partition("=")[0] for word in spelled}
+        given = {key: parsed.pop(key) for key in options}
+        function(**parsed, **{key: value for key, value in given.items() if key in named})
     except BrokenPipeError:  # whoever read our output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except GpmError as error:
@@ -84,6 +108,19 @@ def _run(command: str, arguments: list[str]) -> int:
     except SystemExit as stop:  # --help
         return int(stop.code or 0)
     return 0
+
+
+def _add_options(parser: ArgumentParser, spelled: Sequence[str]) -> list[str]:
+    """Make a flag of every option; the help shows the defaults of the recipe that the user names, if it is one."""
+    from gpm.config import Config, option_names
+    from gpm.recipes import find_recipe
+
+    parser.add_class_arguments(Config, skip={"data"})
+    source = next((word.partition("=")[2] for word in spelled if word.startswith("--source=")), "")
+    names = [name for name in option_names() if name != "data"]
+    if source and (recipe := find_recipe(source)) is not None:
+        parser.set_defaults({key: value for key, value in recipe.config.to_dict().items() if key in names})
+    return names
 
 
 def _complain(command: str, sentence: str) -> int:
@@ -106,22 +143,34 @@ def _reword(message: str, parser: ArgumentParser) -> str:
 def _spell_out(arguments: Sequence[str], function: Callable[..., Any]) -> list[str]:
     """Allow what people type: `-o` for `--out`, `--a-b` for `--a_b`, `--flag` for `--flag true`, `--list 1 2`."""
     types = {key: str(p.annotation) for key, p in inspect.signature(function).parameters.items()}
+    if "options" in types:
+        from gpm.config import Config
+
+        types |= {entry.name: str(entry.type) for entry in fields(Config)}
     waiting, spelled = list(arguments), []
+    parameters = iter(inspect.signature(function).parameters.values())
+    # The parser knows no positional with a default: a bare word is the value of the first parameter, once.
+    bare = [first.name for first in [next(parameters, None)] if first and first.default is not inspect.Parameter.empty]
     while waiting:
         word = waiting.pop(0)
         word = "--out" + word[2:] if word == "-o" or word.startswith("-o=") else word
         name, has_value, value = word.partition("=")
         if not name.startswith("--"):
-            spelled.append(word)
+            spelled.append(f"--{bare.pop()}={word}" if bare and not word.startswith("-") else word)
             continue
         key = name[2:].replace("-", "_")
+        if types.get(key, "").startswith("list") and not has_value and waiting and waiting[0].startswith("["):
+            has_value, value = "=", waiting.pop(0)
         values = [value] if has_value else []
         if types.get(key, "").startswith("list") and not value.startswith("["):
-            while not has_value and waiting and re.fullmatch(r"-?[\d.,]+", waiting[0]):
+            numbers = "int" in types[key] or "float" in types[key]
+            while not has_value and waiting and re.fullmatch(r"-?[\d.,]+" if numbers else r"(?!-).*", waiting[0]):
                 values.append(waiting.pop(0))
-            values = [f"[{','.join(values)}]"] if values else []
+            values = [f"[{','.join(values)}]" if numbers else json.dumps(values)] if values else []
         elif types.get(key) == "bool" and not has_value:
             values = [waiting.pop(0)] if waiting and waiting[0].lower() in ("true", "false") else ["true"]
+        elif key in types and not has_value and waiting and not re.match(r"--|-o$|-o=", waiting[0]):
+            values = [waiting.pop(0)]
         spelled.append(f"--{key}={values[0]}" if values else f"--{key}")
     return spelled
 

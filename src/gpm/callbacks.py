@@ -1,0 +1,201 @@
+"""What happens beside the training: the log, the best weights, the checkpoint to resume from, the progress bar."""
+
+from __future__ import annotations
+
+import csv
+import io
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from lightning.pytorch.callbacks import Callback, Checkpoint
+from lightning.pytorch.plugins.io import TorchCheckpointIO
+from tqdm.auto import tqdm
+
+from gpm.errors import GpmError
+from gpm.files import replacing, write_text
+from gpm.learner import Learner
+
+
+class StoppedError(Exception):
+    """The user stopped the training; what was saved can be resumed."""
+
+
+SAVING_SHARE = 0.02  # of the time may go to saving checkpoints
+_log = logging.getLogger("gpm")
+
+
+class AtomicCheckpoints(TorchCheckpointIO):
+    """Checkpoints that are there complete or not at all, whenever the process is killed."""
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
+        with replacing(Path(path)) as scratch:
+            torch.save(checkpoint, scratch)
+
+    def load_checkpoint(self, path: Any, *arguments: Any, **options: Any) -> dict[str, Any]:
+        try:
+            return super().load_checkpoint(path, *arguments, **options)
+        except Exception as error:  # whatever a damaged file makes torch raise
+            raise GpmError(f"{path} cannot be read ({type(error).__name__}); remove it to train anew.") from None
+
+
+class History(Callback):
+    """One row per epoch in `metrics.csv`; a resumed run goes on below the rows that it had."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rows: list[dict[str, float]] = []
+        self._began = 0.0
+        self._before = 0.0
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"rows": self.rows}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.rows = [dict(row) for row in state_dict["rows"]]
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._began = time.monotonic()
+        self._before = self.rows[-1]["seconds"] if self.rows else 0.0
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        found = {name: round(float(value), 6) for name, value in trainer.callback_metrics.items()}
+        seconds = round(self._before + time.monotonic() - self._began, 2)
+        rate = trainer.optimizers[0].param_groups[0]["lr"]
+        self.rows.append(
+            {"epoch": trainer.current_epoch + 1, "step": trainer.global_step, "seconds": seconds, "lr": rate} | found
+        )
+        columns = list(dict.fromkeys(key for row in self.rows for key in row))
+        text = io.StringIO()
+        writer = csv.DictWriter(text, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.rows)
+        write_text(self.path, text.getvalue())
+
+
+class KeepBest(Callback):
+    """Hands over the weights whenever validation is better than ever before.
+
+    Args:
+        metric: What to look at: larger is better, but for the loss.
+        save: What to do with the model.
+    """
+
+    def __init__(self, metric: str, save: Callable[[torch.nn.Module], None]) -> None:
+        self.metric, self.save = f"val_{metric}", save
+        self.best, self.epoch = -float("inf"), 0
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"best": self.best, "epoch": self.epoch}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.best, self.epoch = state_dict["best"], state_dict["epoch"]
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        value = float(trainer.callback_metrics[self.metric]) * (-1 if self.metric == "val_loss" else 1)
+        if value > self.best:
+            self.best, self.epoch = value, trainer.current_epoch + 1
+            assert isinstance(pl_module, Learner)
+            self.save(pl_module.final_model)
+
+
+class SaveState(Checkpoint):
+    """The state to resume from, at the end of epochs, as often as saving is cheap beside training.
+
+    Ctrl-C (or SIGTERM) lets the epoch end, saves and stops; a second one stops at once.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.interrupted = self.stopped = False
+        self._next = 0.0
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"stopped": self.stopped}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.stopped = state_dict["stopped"]
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if self.stopped:  # it had stopped early, and was killed before it was scored
+            trainer.should_stop = True
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        last = trainer.should_stop or trainer.current_epoch + 1 == trainer.max_epochs
+        if time.monotonic() < self._next and not last and not self.interrupted:
+            return
+        began = time.monotonic()
+        self.stopped = trainer.should_stop
+        trainer.save_checkpoint(self.path)
+        ended = time.monotonic()
+        self._next = ended + (ended - began) / SAVING_SHARE
+        if self.interrupted and not last:
+            raise StoppedError
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Handle Ctrl-C and SIGTERM so while the block runs (in the main thread; elsewhere they are not ours)."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def note(number: int, frame: Any) -> None:
+            if self.interrupted:
+                raise StoppedError
+            self.interrupted = True
+            _log.info("\nfinishing the epoch, then saving; press Ctrl-C again to stop at once")
+
+        usual = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in usual.items():
+                signal.signal(number, handler)
+
+
+class Progress(Callback):
+    """One bar over the epochs; where there is no terminal, a line now and then.
+
+    Args:
+        metric: What to show beside the loss.
+        show: False for silence.
+        every: Seconds between lines.
+    """
+
+    def __init__(self, metric: str, show: bool = True, every: float = 20.0) -> None:
+        self.metric, self.show, self.every = f"val_{metric}", show, every
+        self.best = -float("inf")
+        self._bar: Any = None
+        self._said = 0.0
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if self.show:
+            self._bar = tqdm(total=trainer.max_epochs, initial=trainer.current_epoch, unit="epoch", disable=None)
+        self._said = time.monotonic()
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if self._bar is None:
+            return
+        found = trainer.callback_metrics
+        self.best = max(self.best, float(found[self.metric]))
+        loss, value = float(found["train_loss"]), float(found[self.metric])
+        self._bar.set_postfix_str(f"loss {loss:.3f}, val {value:.2%}, best {self.best:.2%}")
+        self._bar.update(1)
+        epoch = trainer.current_epoch + 1
+        if self._bar.disable and (time.monotonic() - self._said > self.every or epoch == trainer.max_epochs):
+            _log.info("epoch %d of %d: loss %.3f, val %.2f%%", epoch, trainer.max_epochs, loss, 100 * value)
+            self._said = time.monotonic()
+
+    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+        self.on_train_end(trainer, pl_module)

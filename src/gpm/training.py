@@ -1,0 +1,387 @@
+"""Train: a recipe or a dataset becomes a run folder."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import statistics
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import torch
+
+from gpm.config import SIZES, Config, option_names
+from gpm.data.splits import PARTS, Split
+from gpm.data.tasks import NodeData, load_node_data
+from gpm.devices import choose_device, keep_memory
+from gpm.errors import GpmError, nearest
+from gpm.files import write_json
+from gpm.graph import Graph
+from gpm.info import describe_environment
+from gpm.predictor import Predictor
+from gpm.recipes import Recipe, find_recipe
+from gpm.run import (
+    CARD,
+    CONFIG,
+    ENVIRONMENT,
+    HISTORY,
+    MODEL,
+    PREDICTIONS,
+    RESULT,
+    SPLIT,
+    STATE,
+    WEIGHTS,
+    Run,
+    load_weights,
+    read_config,
+    save_weights,
+    write_config,
+    write_facts,
+)  # fmt: skip
+from gpm.tasks.node import METRICS, NodeTask
+from gpm.threads import set_threads
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+Tracker = Literal["none", "tensorboard", "wandb", "mlflow"]
+_log = logging.getLogger("gpm")
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One training: what, on what, where to, and how it is shown."""
+
+    config: Config
+    data: NodeData
+    split: Split
+    folder: Path
+    recipe: Recipe
+    device: str
+    track: Tracker
+    quiet: bool
+
+
+def train(
+    source: str | Path | Graph | Data = "",
+    *,
+    out: Path | None = None,
+    seeds: int = 1,
+    resume: Path | None = None,
+    device: str = "auto",
+    threads: int = 0,
+    track: Tracker = "none",
+    result: Path | None = None,
+    baselines: bool = False,
+    overwrite: bool = False,
+    quiet: bool = False,
+    **options: Any,
+) -> Run | list[Run]:
+    """Train a model on the nodes of a graph, score it and save it all in a run folder.
+
+    Args:
+        source: A recipe's name (gpm recipes), a dataset's name (gpm data), a saved graph's folder or a PyG file (.pt);
+            in Python also a PyG Data or a Graph.
+        out: The run folder; by default a new one below runs.
+        seeds: Train so many times, with seeds counted from `seed`, and report mean and standard deviation.
+        resume: Go on with a run that was interrupted, exactly as it would have gone on.
+        device: auto, cpu, cuda, cuda:1 or mps.
+        threads: Threads to compute with; 0 takes what torch takes.
+        track: Also log to TensorBoard, Weights & Biases or MLflow.
+        result: Also write the figures, over all seeds, to this JSON file.
+        baselines: Also score the most frequent class and a network on features alone, on the same split.
+        overwrite: Write into a run folder that is there.
+        quiet: No progress bar.
+        options: Any option of `Config`, which overrides the recipe's.
+
+    Returns:
+        The run, or a list of runs where there are several seeds.
+    """
+    keep_memory()
+    if threads < 0:
+        raise GpmError(f"threads must not be negative, got {threads}.")
+    if threads:
+        set_threads(threads)
+    place = choose_device(device)
+    _check_tracker(track)
+    if seeds < 1:
+        raise GpmError(f"seeds must be at least 1, got {seeds}.")
+    if resume is not None:
+        if out is not None or result is not None or baselines or seeds > 1:
+            raise GpmError("a resumed run only goes on; leave out --out, --seeds, --result and --baselines.")
+        return _resume(Path(resume), source, place, track, quiet, options)
+    if result is not None and (Path(result).is_dir() or Path(result).suffix != ".json"):
+        raise GpmError(f"{result}: name a .json file for the figures.")
+    recipe, data = _resolve(source, options)
+    began = time.monotonic()
+    folder = _choose_folder(out, recipe, overwrite)
+    runs = []
+    for seed in range(recipe.config.seed, recipe.config.seed + seeds):
+        config = recipe.config.with_(seed=seed)
+        where = folder if seeds == 1 else folder / f"seed-{seed}"
+        runs.append(_train_one(config, data, where, place, track, quiet, recipe))
+        if baselines:
+            _score_baselines(runs[-1])
+    summary = summarise(runs, recipe, time.monotonic() - began)
+    if seeds > 1:
+        write_json(folder / "summary.json", summary)
+        _log.info(describe_summary(summary))
+    if result is not None:
+        write_json(Path(result), summary)
+    return runs[0] if seeds == 1 else runs
+
+
+def _resolve(source: Any, options: dict[str, Any]) -> tuple[Recipe, NodeData]:
+    """The recipe (or the defaults) with the options in it, and the data."""
+    recipe = find_recipe(str(source)) if isinstance(source, (str, Path)) and str(source) else None
+    if recipe is None and "data" in options:
+        raise GpmError("data is an option of recipes; without one, the first argument says what to train on.")
+    if not isinstance(source, (str, Path)):
+        return Recipe("graph", Config.from_dict(options)), load_node_data(source)
+    if not str(source):
+        raise GpmError("say what to train on: a recipe (gpm recipes), a dataset (gpm data) or a file.")
+    if recipe is None:
+        data = load_node_data(source)
+        path = Path(source).expanduser()
+        place = str(path.resolve()) if path.exists() else str(source)  # found from any folder later on
+        return Recipe(path.stem, Config.from_dict({"data": place} | options)), data
+    unknown = [key for key in options if key not in option_names()]
+    if unknown:
+        raise GpmError(f"there is no option {unknown[0]!r}.{nearest(unknown[0], option_names())}")
+    recipe = replace(recipe, config=recipe.config.with_(**options), changed=recipe.config.changes(options))
+    return recipe, load_node_data(recipe.config.data)
+
+
+def _choose_folder(out: Path | None, recipe: Recipe, overwrite: bool) -> Path:
+    """A folder that is not there yet, unless the user allows another's place to be taken."""
+    if out is not None:
+        folder = Path(out)
+        if folder.exists() and not overwrite and (not folder.is_dir() or any(folder.iterdir())):
+            raise GpmError(f"{folder} exists; name another folder, or add --overwrite to write into it.")
+        return folder
+    first = Path("runs") / recipe.name
+    return next(path for i in range(1, 1_000_000) if not (path := first if i == 1 else Path(f"{first}-{i}")).exists())
+
+
+def _train_one(
+    config: Config, data: NodeData, folder: Path, device: str, track: Tracker, quiet: bool, recipe: Recipe
+) -> Run:
+    split = data.make_split(config.seed, "" if config.split == "auto" else config.split)
+    for part in PARTS:
+        if not len(getattr(split, part)):
+            raise GpmError(f"no labelled node is in the {part} part of split {split.name!r}; try --split 60/20/20.")
+    config = config.with_(metric=data.metric if config.metric == "auto" else config.metric)
+    folder.mkdir(parents=True, exist_ok=True)
+    for stale in (CONFIG, WEIGHTS, MODEL, RESULT, STATE, HISTORY, PREDICTIONS, CARD):
+        (folder / stale).unlink(missing_ok=True)
+    split.save(folder / SPLIT)
+    write_json(folder / "recipe.json", recipe.facts())
+    write_json(folder / ENVIRONMENT, environment())
+    write_config(folder / CONFIG, config)  # last: from here on the run can be resumed
+    return _fit(_Job(config, data, split, folder, recipe, device, track, quiet))
+
+
+def _resume(folder: Path, source: Any, device: str, track: Tracker, quiet: bool, options: dict[str, Any]) -> Run:
+    if not (folder / CONFIG).is_file():
+        raise GpmError(f"{folder} is not a run folder: it has no {CONFIG}.")
+    config = read_config(folder / CONFIG)
+    changed = [key for key, value in options.items() if value != getattr(config, key, None)]
+    if changed:
+        raise GpmError(f"a resumed run keeps its options; leave out {', '.join(changed)}.")
+    in_memory = source if not isinstance(source, (str, Path)) else config.data
+    if (folder / RESULT).is_file():
+        _log.info("%s is finished; nothing to resume", folder)
+        return Run(folder, load_node_data(in_memory) if in_memory is source else None, device)
+    if in_memory == "":
+        raise GpmError(f"{folder} was trained on a graph in memory; give it: train(graph, resume=folder).")
+    data = load_node_data(in_memory)
+    recipe = Recipe.from_facts(folder / "recipe.json", config)
+    return _fit(_Job(config, data, Split.load(folder / SPLIT), folder, recipe, device, track, quiet), resume=True)
+
+
+def _fit(job: _Job, resume: bool = False) -> Run:
+    """Train, keep the best, score it and write what is left to write."""
+    import lightning.pytorch as pl
+    from lightning.pytorch.callbacks import EarlyStopping
+
+    from gpm.callbacks import AtomicCheckpoints, History, KeepBest, Progress, SaveState, StoppedError
+    from gpm.learner import Learner
+
+    config, data, folder = job.config, job.data, job.folder
+    torch.manual_seed(config.seed)
+    task = NodeTask.of(data.labels, config.metric, config.smoothing)
+    predictor = Predictor.build(config, data.graph, task.outputs, device=job.device)
+    _announce(job, predictor, task)
+    learner = Learner(predictor, task, job.split, config)
+    write_facts(folder, predictor, task)
+    history, state = History(folder / HISTORY), SaveState(folder / STATE)
+    chosen = config.metric if config.select == "metric" else "loss"
+    best = KeepBest(chosen, lambda model: save_weights(model, folder / WEIGHTS))
+    callbacks: list[Any] = [history, best, Progress(config.metric, not job.quiet), state]
+    if config.patience:
+        callbacks.insert(
+            0, EarlyStopping(f"val_{chosen}", mode="min" if chosen == "loss" else "max", patience=config.patience)
+        )
+    with _calm():
+        kind, _, index = job.device.partition(":")
+        trainer = pl.Trainer(
+            accelerator=kind,
+            devices=[int(index)] if index else 1,
+            precision=config.precision,
+            max_epochs=config.epochs,
+            gradient_clip_val=config.clip,
+            callbacks=callbacks,
+            logger=_loggers(job),
+            plugins=[AtomicCheckpoints()],
+            default_root_dir=folder,
+            num_sanity_val_steps=0,
+            log_every_n_steps=1,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            use_distributed_sampler=False,
+        )
+        try:
+            with state.listening():
+                saved = str(folder / STATE) if resume and (folder / STATE).is_file() else None
+                trainer.fit(learner, ckpt_path=saved, weights_only=True)
+        except StoppedError:
+            _log.info("interrupted; gpm train --resume %s goes on", folder)
+            raise KeyboardInterrupt from None
+    load_weights(predictor.model, folder / WEIGHTS)
+    run = Run(folder, data, job.device)
+    run.__dict__.update(predictor=predictor, task=task, split=job.split, config=config)  # they are loaded already
+    _finish(run, best.epoch, history.rows, job)
+    return run
+
+
+def _announce(job: _Job, predictor: Predictor, task: NodeTask) -> None:
+    config, data, split = job.config, job.data, job.split
+    sizes = {shape: name for name, shape in SIZES.items()}
+    shape = (config.layers, config.heads, config.width)
+    size = f"size {sizes[shape]}, " if shape in sizes else ""
+    parameters = predictor.model.count_parameters()
+    _log.info("%s: %s; %s", data.title, data.graph.summary(), task.describe())
+    _log.info(
+        "split %s: %d train, %d val, %d test (%s)",
+        split.name,
+        *map(len, (split.train, split.val, split.test)),
+        split.digest,
+    )
+    _log.info(
+        "model: %s%d layer(s), %d heads, width %d, %s parameters; patterns of lengths %s, %d of %d in training",
+        size, *shape, f"{parameters:,}", config.lengths, config.patterns, config.pool,
+    )  # fmt: skip
+
+
+@contextmanager
+def _calm() -> Iterator[None]:
+    """Without Lightning's own remarks, of which none is for the user."""
+    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", category=UserWarning, module="lightning")
+            warnings.filterwarnings("ignore", message=".*treespec.*")
+            warnings.filterwarnings("ignore", category=DeprecationWarning)
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _check_tracker(track: Tracker) -> None:
+    """Refuse a tracker that is not installed before anything is written."""
+    if track not in get_args(Tracker):
+        raise GpmError(f"there is no tracker {track!r}; choose one of {', '.join(get_args(Tracker))}.")
+    if track != "none" and importlib.util.find_spec(track) is None:
+        raise GpmError(f"--track {track} needs {track}: pip install 'graph-pattern-machine[tracking]'.")
+
+
+def _loggers(job: _Job) -> Any:
+    """The trackers that the user asked for; the CSV log is always there."""
+    if job.track == "none":
+        return False
+    from lightning.pytorch import loggers
+
+    if job.track == "tensorboard":
+        return loggers.TensorBoardLogger(str(job.folder), name="", version="tensorboard")
+    if job.track == "wandb":
+        return loggers.WandbLogger(name=job.folder.name, project=f"gpm-{job.recipe.name}", save_dir=str(job.folder))
+    return loggers.MLFlowLogger(experiment_name=f"gpm-{job.recipe.name}", run_name=job.folder.name)
+
+
+def _finish(run: Run, best_epoch: int, rows: list[dict[str, float]], job: _Job) -> None:
+    """Score the kept weights with all patterns; the test part is read here, once."""
+    from gpm.card import write_card
+
+    config, metric = run.config, run.config.metric
+    scores = {part: run.evaluate(part, progress=not job.quiet) for part in ("val", "test")}
+    run.predict_ids(run.split.test).save(run.folder / PREDICTIONS)
+    content = {
+        "data": run.data.title, "metric": metric, "val": scores["val"], "test": scores["test"], "seed": config.seed,
+        "protocol": f"split {run.split.name}; epoch chosen by validation {config.select}; test read once, with "
+        f"{config.pool} patterns",
+        "split_digest": run.split.digest, "best_epoch": best_epoch, "epochs": len(rows),
+        "train_seconds": rows[-1]["seconds"], "date": time.strftime("%Y-%m-%d"),
+    }  # fmt: skip
+    write_card(run, content, job.recipe)
+    write_json(run.folder / RESULT, content)  # last: a run with a result is finished
+    (run.folder / STATE).unlink(missing_ok=True)
+    value, chosen = scores["test"][metric], scores["val"][metric]
+    figures = f"test {value:.2%}, val {chosen:.2%} (epoch {best_epoch} of {len(rows)}, {rows[-1]['seconds']:.0f} s)"
+    _log.info("%s %s: %s%s", run.data.title, METRICS[metric], figures, job.recipe.beside_paper())
+    _log.info("saved in %s", run.folder)
+
+
+def _score_baselines(run: Run) -> None:
+    """Score the baselines on the run's split, print them and add them to its result."""
+    from gpm.baselines import score_baselines
+
+    found = score_baselines(run.data.graph, run.task, run.split, run.config.seed)
+    write_json(run.folder / RESULT, run.result | {"baselines": found})
+    _log.info(
+        "beside it: most frequent class %.2f%%, MLP on features alone %.2f%%",
+        100 * found["majority"],
+        100 * found["mlp"],
+    )
+
+
+def environment() -> dict[str, Any]:
+    """Versions and devices, without the user's folders."""
+    found = describe_environment()
+    return {key: value for key, value in found.items() if key not in ("data_root", "raw_files")}
+
+
+def summarise(runs: list[Run], recipe: Recipe, seconds: float) -> dict[str, Any]:
+    """The figures of some runs that differ by their seed, in percent, beside the paper's."""
+    results = [run.result for run in runs]
+    metric = runs[0].config.metric
+    values = [round(100 * r["test"][metric], 2) for r in results]
+    config = runs[0].config.to_dict()
+    return {
+        "dataset": runs[0].data.title, "model": "GPM", "task": "node", "recipe": recipe.name, "changed": recipe.changed,
+        "metric": metric, "protocol": results[0]["protocol"].replace(f"seed {results[0]['seed']}", "seed as listed"),
+        "seeds": [r["seed"] for r in results], "values": values, "mean": round(statistics.fmean(values), 2),
+        "std": round(statistics.stdev(values), 2) if len(values) > 1 else 0.0,
+        "val_values": [round(100 * r["val"][metric], 2) for r in results],
+        "paper_mean": recipe.paper_mean, "paper_std": recipe.paper_std, "wall_s": round(seconds, 1),
+        "train_s": [r["train_seconds"] for r in results], "best_epochs": [r["best_epoch"] for r in results],
+        "parameters": runs[0].facts["parameters"], "note": recipe.note, "date": time.strftime("%Y-%m-%d"),
+        "config": {key: value for key, value in config.items() if key != "seed"}, "versions": environment(),
+    }  # fmt: skip
+
+
+def describe_summary(summary: dict[str, Any]) -> str:
+    """One line: mean ± standard deviation over seeds, beside the paper's."""
+    paper = summary["paper_mean"]
+    beside = "" if paper is None else f"; the paper has {paper:.2f} ± {summary['paper_std']:.2f}"
+    metric = METRICS[summary["metric"]]
+    mean = f"{summary['mean']:.2f} ± {summary['std']:.2f}"
+    return f"{summary['dataset']} {metric} over {len(summary['values'])} seeds: {mean}{beside}"

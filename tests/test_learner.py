@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpm import Config, Graph, train
+from gpm.data.splits import Split, random_split
+from gpm.learner import Batches, Ids, Learner
+from gpm.predictor import Predictor
+from gpm.tasks import NodeTask
+
+NODES = 60
+SMALL = {"width": 8, "heads": 2, "lengths": [0, 1, 2], "patterns": 6, "pool": 12, "batch": 10}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def _graph() -> Graph:
+    """Three classes that the features tell."""
+    random = np.random.default_rng(0)
+    y = np.arange(NODES) % 3
+    x = np.eye(3)[y] + random.normal(0, 0.1, (NODES, 3))
+    return Graph.from_edges(random.integers(0, NODES, (2, 120)), NODES, undirected=True, x=x, y=y)
+
+
+def _learner(split: Split | None = None, **options: Any) -> Learner:
+    config, graph = Config(**SMALL | options), _graph()
+    assert graph.y is not None
+    task = NodeTask.of(graph.y, "accuracy")
+    torch.manual_seed(0)
+    predictor = Predictor.build(config, graph, task.outputs)
+    return Learner(predictor, task, split or random_split(graph.y, "60/20/20", 0), config)
+
+
+@given(st.integers(1, 50), st.integers(1, 60), st.integers(0, 2**63 - 1), st.integers(0, 5))
+def test_the_batches_of_an_epoch_are_all_instances_once(count: int, size: int, seed: int, epoch: int) -> None:
+    batches = Batches(count, size, seed)
+    batches.set_epoch(epoch)
+    dealt = list(batches)
+    assert len(dealt) == len(batches)
+    assert all(len(batch) == size for batch in dealt[:-1])
+    assert sorted(place for batch in dealt for place in batch) == list(range(count))
+
+
+def test_the_order_is_a_function_of_seed_and_epoch() -> None:
+    def order(seed: int, epoch: int) -> list[int]:
+        batches = Batches(40, 7, seed)
+        np.random.seed(0)  # noqa: NPY002 - what others draw does not matter
+        batches.set_epoch(epoch)
+        return [place for batch in batches for place in batch]
+
+    assert order(3, 5) == order(3, 5)
+    assert len({tuple(order(seed, epoch)) for seed in (3, 4) for epoch in range(5)}) == 10
+
+
+def test_the_epoch_may_be_set_until_the_first_batch_is_taken() -> None:
+    """Lightning makes the iterator of a resumed run before it says at which epoch it goes on."""
+    batches = Batches(40, 7, seed=0)
+    early = iter(batches)
+    batches.set_epoch(5)
+    assert list(early) == list(batches)
+
+
+def test_a_loader_gives_the_nodes_of_its_part() -> None:
+    split = Split(np.array([2, 9, 30]), np.array([1, 5, 8, 50]), np.array([7]), "by hand")
+    learner = _learner(split, batch=3)
+    assert sorted(torch.cat(list(learner.train_dataloader())).tolist()) == [2, 9, 30]
+    assert [batch.tolist() for batch in learner.val_dataloader()] == [[1, 5, 8], [50]]
+    assert len(Ids(split.val)) == 4
+
+
+def test_the_rate_rises_in_a_line() -> None:
+    learner = _learner(warmup=8, epochs=20)
+    assert [learner.rate(step) for step in range(8)] == pytest.approx([(step + 1) / 8 for step in range(8)])
+
+
+def test_the_cosine_falls_to_zero_at_the_last_step() -> None:
+    learner = _learner(warmup=8, epochs=20)
+    last = 20 * learner.steps_per_epoch - 1
+    rates = [learner.rate(step) for step in range(8, last + 1)]
+    assert rates[0] == 1
+    assert all(a > b for a, b in pairwise(rates))
+    assert 0 < rates[-1] < 1e-3
+    assert rates[len(rates) // 2] == pytest.approx(0.5, abs=0.02)
+    assert learner.rate(last + 100) == pytest.approx(0)  # never rises again
+
+
+def test_a_constant_rate_stays() -> None:
+    learner = _learner(schedule="constant", warmup=4)
+    assert [learner.rate(step) for step in (3, 4, 100, 10**6)] == [1, 1, 1, 1]
+    assert _learner(schedule="constant", warmup=0).rate(0) == 1
+
+
+def test_noam_falls_as_the_root_of_the_step() -> None:
+    learner = _learner(schedule="noam", warmup=25)
+    assert learner.rate(25) == learner.rate(24) == 1
+    assert learner.rate(100) == pytest.approx(0.5)
+    assert learner.rate(2500) == pytest.approx(0.1)
+    assert _learner(schedule="noam", warmup=0).rate(0) == 1
+
+
+@given(st.integers(1, 30), st.integers(1, 30), st.integers(3, 12))
+def test_validation_uses_between_m_and_k_patterns(train: int, val: int, patterns: int) -> None:
+    ids = np.arange(NODES)
+    split = Split(ids[:train], ids[train : train + val], ids[train + val :], "by hand")
+    learner = _learner(split, patterns=patterns)
+    assert patterns <= learner.val_patterns <= 12
+    if patterns < learner.val_patterns < 12:  # a quarter of an epoch, of which a step costs three forward passes
+        assert learner.val_patterns * val <= 0.25 * 3 * patterns * train < (learner.val_patterns + 3) * val
+
+
+def test_validation_uses_what_is_asked_for() -> None:
+    assert _learner(val_patterns=9).val_patterns == 9
+
+
+def test_averaged_weights_follow_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    learner = _learner(average=2)
+    assert learner.averaged is not None
+    assert learner.final_model is learner.averaged
+    horizon = 2 * learner.steps_per_epoch
+    name = "head.weight"
+    now = dict(learner.model.named_parameters())[name]
+    expected = now.detach().clone().double()
+    least = 1.0
+    for step in range(1, 200):
+        monkeypatch.setattr(Learner, "global_step", property(lambda self, step=step: step))
+        with torch.no_grad():
+            now.copy_(torch.full_like(now, float(step % 5)))
+        learner.on_train_batch_end(None, torch.zeros(1), 0)
+        share = max(1 / (1 + horizon), 1 / (2 + 0.2 * step))
+        least = min(least, share)
+        expected += share * (step % 5 - expected)
+    assert least == 1 / (1 + horizon)  # so long is the memory in the end
+    kept = dict(learner.averaged.named_parameters())[name]
+    torch.testing.assert_close(kept.double(), expected, rtol=0, atol=1e-5)
+    assert not kept.requires_grad
+
+
+def test_without_averaging_the_weights_themselves_are_kept() -> None:
+    learner = _learner()
+    learner.on_train_batch_end(None, torch.zeros(1), 0)
+    assert learner.final_model is learner.model
+
+
+def test_the_random_bits_of_a_step_are_a_function_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def draw(seed: int, step: int) -> float:
+        learner = _learner(seed=seed)
+        monkeypatch.setattr(Learner, "global_step", property(lambda self: step))
+        torch.manual_seed(99)
+        learner.on_train_batch_start(torch.zeros(1), 0)
+        return float(torch.rand(1, dtype=torch.float64))
+
+    assert draw(0, 7) == draw(0, 7)
+    assert len({draw(seed, step) for seed in (0, 1) for step in (0, 1, 2)}) == 6
+
+
+def test_decay_pulls_at_matrices_only() -> None:
+    learner = _learner(decay=0.3, lr=0.25)
+    groups = learner.configure_optimizers()["optimizer"].param_groups
+    for group in groups:
+        assert {p.ndim >= 2 for p in group["params"]} == {group["weight_decay"] == 0.3}
+    assert sorted(group["weight_decay"] for group in groups) == [0, 0.3]
+    assert sum(len(group["params"]) for group in groups) == len(list(learner.model.parameters()))
+    assert groups[0]["initial_lr"] == 0.25
+
+
+def test_the_loss_falls_on_an_easy_task(tmp_path: Path) -> None:
+    options = SMALL | {"epochs": 8, "warmup": 4, "lr": 0.02, "dropout": 0.0, "average": 1}
+    run = train(_graph(), out=tmp_path / "run", quiet=True, **options)
+    with (tmp_path / "run/metrics.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    losses = [float(row["train_loss"]) for row in rows]
+    assert len(losses) == 8
+    assert losses[0] > 0.9 * math.log(3)  # it begins by guessing
+    assert losses[-1] < 0.5 * losses[0]
+    assert run.result["test"]["accuracy"] > 0.9  # type: ignore[union-attr]
+    assert [float(row["lr"]) for row in rows][-1] < 1e-3  # what the next step would have
