@@ -238,7 +238,7 @@ def _status(key: str) -> int:
     return int(line.split()[1]) * 1024
 
 
-def _peak_of(work: Callable[[], object]) -> int:
+def peak_of(work: Callable[[], object]) -> int:
     """Bytes by which resident memory rose, at its highest, while `work` ran."""
     ctypes.CDLL("libc.so.6").malloc_trim(0)  # what the allocator kept is not to serve as a hidden buffer
     Path("/proc/self/clear_refs").write_text("5")  # resets the high-water mark
@@ -252,14 +252,14 @@ def walk_memory(folder: str) -> float:
     graph = Graph.open(folder)
     resident = Graph(indptr=np.array(graph.indptr), indices=np.array(graph.indices), census=graph.census)
     job = ours(resident)
-    return _peak_of(job.run) / resident.nbytes
+    return peak_of(job.run) / resident.nbytes
 
 
 def build_memory(folder: str) -> float:
     """Extra resident memory, as a multiple of the input's bytes, while a graph is built."""
     Graph.from_edges(np.zeros((2, 4), dtype=np.int64))  # compiles
     edges = np.load(Path(folder) / "edges.npy")
-    return _peak_of(lambda: Graph.from_edges(edges, LARGE[0])) / edges.nbytes
+    return peak_of(lambda: Graph.from_edges(edges, LARGE[0])) / edges.nbytes
 
 
 def in_own_process(task: str, folder: Path) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,17 @@ def raw_files(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytes
         pytest.skip(f"needs {needed}: let GPM_RAW name a folder that holds its raw files")
     monkeypatch.setenv("GPM_DATA", str(tmp_path / "data"))
     return Path(given)
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Tensors are tiny in tests: a second thread costs far more than it brings, above all on a busy machine."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(autouse=True)

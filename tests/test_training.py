@@ -30,6 +30,8 @@ from gpm.__main__ import main
 from gpm.callbacks import KeepBest, SaveState, StoppedError
 from gpm.data.splits import Split
 from gpm.data.synthetic import planted_motifs
+from gpm.learner import Learner
+from gpm.predictor import Predictor
 
 SMALL: dict[str, Any] = {
     "width": 8, "heads": 2, "lengths": [0, 1, 2, 4], "patterns": 8, "pool": 16, "batch": 32, "epochs": 2, "warmup": 2,
@@ -385,9 +387,11 @@ def test_resuming_refuses_what_would_change_the_run(tmp_path: Path, caplog: pyte
     with pytest.raises(GpmError, match=r"^a resumed run keeps its options; leave out epochs, lr\.$"):
         train(resume=run.folder, epochs=60, width=8, lr=1.0)
     with pytest.raises(
-        GpmError, match="a resumed run only goes on; leave out --out, --seeds, --result and --baselines"
+        GpmError, match="a resumed run only goes on; leave out --out, --seeds, --result, --baselines, --overwrite"
     ):
         train(resume=run.folder, out=tmp_path / "other")
+    with pytest.raises(GpmError, match=r"a resumed run knows what it trains on; leave out 'motifs'"):
+        train("motifs", resume=run.folder)
     for folder in (tmp_path, tmp_path / "none"):
         with pytest.raises(GpmError, match=r"is not a run folder: it has no config\.yaml\.$"):
             train(resume=folder)
@@ -569,3 +573,37 @@ def test_compile_reaches_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     ]
     monkeypatch.undo()
     assert _weights(run.folder) == _weights(_train(_graph(), tmp_path / "plain").folder)
+
+
+def test_mixed_precision_validates_on_the_maps_of_all_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    find = Predictor.map_nodes
+
+    def note(self: Predictor, model: Any, patterns: int) -> Any:
+        asked.append(find(self, model, patterns))
+        return asked[-1]
+
+    monkeypatch.setattr(Predictor, "map_nodes", note)
+    run = _train(_graph(), tmp_path / "run", precision="bf16-mixed", epochs=1)
+    assert any(maps is not None for maps in asked)
+    assert 0 <= run.result["test"]["accuracy"] <= 1
+
+
+def test_sigterm_in_the_first_epoch_is_ours_also_where_validation_has_several_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _graph().save(tmp_path / "graph")
+    step = Learner.training_step
+
+    def interrupt(self: Learner, batch: Any, batch_idx: int) -> Any:
+        if self.global_step == 1:
+            signal.raise_signal(signal.SIGTERM)
+        return step(self, batch, batch_idx)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Learner, "training_step", interrupt)
+        flags = _flags(SMALL | {"batch": 4, "epochs": 3})
+        assert main(["train", str(tmp_path / "graph"), "--out", str(tmp_path / "run"), "--quiet", *flags]) == 130
+    assert (tmp_path / "run" / "checkpoint.ckpt").is_file()
+    assert main(["train", "--resume", str(tmp_path / "run"), "--quiet"]) == 0
+    assert (tmp_path / "run" / "result.json").is_file()

@@ -87,11 +87,17 @@ def _run(command: str, arguments: list[str]) -> int:
     about = COMMANDS[command][1]
     parser = ArgumentParser(prog=f"gpm {command}", description=about, exit_on_error=False, allow_abbrev=False)
     parser.add_function_arguments(function, as_positional=True, skip={"options"})
+    first = next(iter(inspect.signature(function).parameters.values()), None)
+    if first is not None and first.default == "":
+        parser.usage = f"gpm {command} [{first.name.upper()}] [flags]"
     try:
         spelled = _spell_out(arguments, function)
         with_options = "options" in inspect.signature(function).parameters
         options = _add_options(parser, spelled) if with_options else []
-        parsed = parser.parse_args(spelled).as_dict()
+        try:
+            parsed = parser.parse_args(spelled).as_dict()
+        except SystemExit as stop:  # --help
+            return int(stop.code or 0)
         named = {word[2:].partition("=")[0] for word in spelled}
         given = {key: parsed.pop(key) for key in options}
         function(**parsed, **{key: value for key, value in given.items() if key in named})
@@ -105,8 +111,10 @@ def _run(command: str, arguments: list[str]) -> int:
         return _complain(command, f"{error.filename or 'a file'}: {error.strerror or error}.")
     except MemoryError:
         return _complain(command, "there is not enough memory for this; ask for fewer or shorter samples.")
-    except SystemExit as stop:  # --help
-        return int(stop.code or 0)
+    except RuntimeError as error:
+        if "memory" not in str(error):  # torch has no error of its own for a full memory
+            raise
+        return _complain(command, "there is not enough memory for this; take a smaller --batch, --pool or --size.")
     return 0
 
 

@@ -116,6 +116,7 @@ class SaveState(Checkpoint):
         self.path = path
         self.interrupted = self.stopped = False
         self._next = 0.0
+        self._note: Callable[[int, Any], None] | None = None
 
     def state_dict(self) -> dict[str, Any]:
         return {"stopped": self.stopped}
@@ -124,6 +125,11 @@ class SaveState(Checkpoint):
         self.stopped = state_dict["stopped"]
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if (
+            self._note is not None
+        ):  # Lightning has just put a handler of its own before ours, which would end the process
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, self._note)
         if self.stopped:  # it had stopped early, and was killed before it was scored
             trainer.should_stop = True
 
@@ -152,10 +158,12 @@ class SaveState(Checkpoint):
             self.interrupted = True
             _log.info("\nfinishing the epoch, then saving; press Ctrl-C again to stop at once")
 
+        self._note = note
         usual = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
         finally:
+            self._note = None
             for number, handler in usual.items():
                 signal.signal(number, handler)
 

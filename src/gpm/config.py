@@ -148,7 +148,7 @@ class TrainOptions:
 
 @dataclass(frozen=True)
 class Config(TrainOptions, ModelOptions, PatternOptions):
-    """All that decides a run: data and options. Checked on creation.
+    """All options of a run, checked on creation.
 
     Attributes:
         data: A dataset's name, a saved graph's folder or a PyG file.
@@ -233,6 +233,8 @@ def _checked(name: str, value: Any, hint: Any) -> Any:
     """The value as the type of its field, or a sentence that says what was expected."""
     choices = get_args(hint)
     if choices and isinstance(choices[0], str):
+        if isinstance(value, bool) and "yes" in choices:  # YAML reads yes and no as true and false
+            value = "yes" if value else "no"
         if value not in choices:
             raise GpmError(f"{name} must be one of {', '.join(choices)}, got {value!r}.{nearest(str(value), choices)}")
         return value

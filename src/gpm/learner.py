@@ -19,7 +19,7 @@ from gpm.data.splits import Split
 from gpm.hashing import MASK, TRAINING_STEP, make_key
 from gpm.nn import GraphPatternMachine
 from gpm.nn.paths import NodeMaps
-from gpm.predictor import Predictor
+from gpm.predictor import POSITIONS, Predictor
 from gpm.tasks import NodeTask
 
 VALIDATION_SHARE = 0.25  # of the cost of an epoch may go to validating it
@@ -78,7 +78,7 @@ class Learner(pl.LightningModule):
         self.averaged = copy.deepcopy(predictor.model).requires_grad_(False) if config.average else None
         self.predictor, self.task, self.split, self.config = predictor, task, split, config
         self.steps_per_epoch = math.ceil(len(split.train) / config.batch)
-        self._forward = torch.compile(self.model, dynamic=True) if config.compile else self.model
+        self._compiled = [torch.compile(self.model, dynamic=True)] if config.compile else []  # in a list: no submodule
         self._found: list[tuple[Tensor, Tensor]] = []
         self._maps: NodeMaps | None = None
 
@@ -92,7 +92,8 @@ class Learner(pl.LightningModule):
         return DataLoader(Ids(self.split.train), sampler=batches, batch_size=None)
 
     def val_dataloader(self) -> DataLoader[Tensor]:
-        size = self.config.batch
+        longest = max(self.config.lengths) + 1
+        size = min(self.config.batch, max(1, POSITIONS // (self.val_patterns * longest)))
         places = [list(range(i, min(i + size, len(self.split.val)))) for i in range(0, len(self.split.val), size)]
         return DataLoader(Ids(self.split.val), sampler=places, batch_size=None)
 
@@ -102,7 +103,8 @@ class Learner(pl.LightningModule):
 
     def training_step(self, batch: Tensor, batch_idx: int) -> Tensor:
         patterns = self.predictor.tokenizer.nodes(batch, count=self.config.patterns, turn=self.global_step)
-        output = self._forward(patterns, self.predictor.table)
+        model = self._compiled[0] if self._compiled else self.model
+        output = model(patterns, self.predictor.table)
         loss = self.task.loss(output.logits, self.task.targets[batch.cpu()].to(output.logits.device))
         self.log("train_loss", loss.detach(), on_step=False, on_epoch=True, batch_size=len(batch))
         return loss
@@ -127,10 +129,9 @@ class Learner(pl.LightningModule):
         )
         return min(config.pool, max(config.patterns, int(worth) // len(config.lengths) * len(config.lengths)))
 
-    def on_validation_epoch_start(self) -> None:
-        self._maps = self.predictor.map_nodes(self.final_model, self.val_patterns * len(self.split.val))
-
     def validation_step(self, batch: Tensor, batch_idx: int) -> None:
+        if batch_idx == 0:  # here, where the precision is that of the step
+            self._maps = self.predictor.map_nodes(self.final_model, self.val_patterns * len(self.split.val))
         patterns = self.predictor.tokenizer.nodes(batch, count=self.val_patterns)
         logits = self.final_model(patterns, self.predictor.table, self._maps).logits
         self._found.append((logits.float().cpu(), self.task.targets[batch.cpu()]))

@@ -63,7 +63,9 @@ class Run:
         """Open a run folder; a graph that was in memory when it was trained must be given again."""
         from gpm.devices import choose_device
 
-        run = cls(folder, None if data is None else load_node_data(data), choose_device(device))
+        given = NodeData(data, "graph") if isinstance(data, Graph) and data.y is None else data  # enough to predict
+        given = load_node_data(given) if given is not None and not isinstance(given, NodeData) else given
+        run = cls(folder, given, choose_device(device))
         if not run.folder.is_dir():
             raise GpmError(f"there is no run folder {run.folder}; gpm train makes one.")
         for name in (CONFIG, MODEL, WEIGHTS):
@@ -103,7 +105,7 @@ class Run:
     @cached_property
     def task(self) -> NodeTask:
         """What is predicted, with the labels of the data."""
-        return NodeTask.of(self.data.labels, self.facts["metric"], self.config.smoothing)
+        return NodeTask.of(self.data.labels, self.facts["metric"], self.config.smoothing, self.facts["classes"])
 
     @cached_property
     def predictor(self) -> Predictor:
@@ -141,10 +143,9 @@ class Run:
     def predict_ids(self, ids: NDArray, *, patterns: int | None = None, progress: bool = False) -> Predictions:
         """Predict nodes, given by their numbers."""
         logits = self.predictor.logits(ids, patterns=patterns, progress=progress)
-        probability = self.task.probabilities(logits).numpy()
-        return Predictions(
-            [self.data.graph.name(i) for i in ids], probability, self.facts["classes"], self.task.multilabel
-        )
+        classes, several = self.facts["classes"], self.facts["multilabel"]
+        probability = NodeTask(classes, several, self.facts["metric"]).probabilities(logits).numpy()  # needs no labels
+        return Predictions([self.data.graph.name(i) for i in ids], probability, classes, several)
 
     def __repr__(self) -> str:
         return f"Run({str(self.folder)!r})"

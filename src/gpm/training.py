@@ -85,8 +85,8 @@ def train(
     """Train a model on the nodes of a graph, score it and save it all in a run folder.
 
     Args:
-        source: A recipe's name (gpm recipes), a dataset's name (gpm data), a saved graph's folder or a PyG file (.pt);
-            in Python also a PyG Data or a Graph.
+        source: A recipe's name (gpm recipes) or YAML file, a dataset's name (gpm data), a saved graph's folder or a PyG
+            file (.pt); in Python also a PyG Data or a Graph.
         out: The run folder; by default a new one below runs.
         seeds: Train so many times, with seeds counted from `seed`, and report mean and standard deviation.
         resume: Go on with a run that was interrupted, exactly as it would have gone on.
@@ -112,8 +112,10 @@ def train(
     if seeds < 1:
         raise GpmError(f"seeds must be at least 1, got {seeds}.")
     if resume is not None:
-        if out is not None or result is not None or baselines or seeds > 1:
-            raise GpmError("a resumed run only goes on; leave out --out, --seeds, --result and --baselines.")
+        if out is not None or result is not None or baselines or overwrite or seeds > 1:
+            raise GpmError("a resumed run only goes on; leave out --out, --seeds, --result, --baselines, --overwrite.")
+        if isinstance(source, (str, Path)) and str(source):
+            raise GpmError(f"a resumed run knows what it trains on; leave out {str(source)!r}.")
         return _resume(Path(resume), source, place, track, quiet, options)
     if result is not None and (Path(result).is_dir() or Path(result).suffix != ".json"):
         raise GpmError(f"{result}: name a .json file for the figures.")
@@ -252,6 +254,8 @@ def _fit(job: _Job, resume: bool = False) -> Run:
         except StoppedError:
             _log.info("interrupted; gpm train --resume %s goes on", folder)
             raise KeyboardInterrupt from None
+    if not best.epoch:
+        raise GpmError("the validation was never a number: the training diverged; lower --lr.")
     load_weights(predictor.model, folder / WEIGHTS)
     run = Run(folder, data, job.device)
     run.__dict__.update(predictor=predictor, task=task, split=job.split, config=config)  # they are loaded already

@@ -161,3 +161,24 @@ def test_probabilities_add_up_to_one_or_are_of_each_label() -> None:
 def test_a_task_says_what_it_is() -> None:
     assert _task(3, "accuracy").describe() == "3 classes, accuracy"
     assert NodeTask.of(np.zeros((4, 5)), "roc_auc").describe() == "5 labels per node, ROC-AUC"
+
+
+def test_roc_auc_is_the_mean_over_classes_that_occur() -> None:
+    """A class that no scored node has (or that all have) says nothing; it does not count as a failure."""
+    task = NodeTask.of(np.array([0, 1, 2]), "roc_auc")
+    logits, targets = torch.eye(3)[[0, 1, 1, 0]] * 5, torch.tensor([0, 1, 1, 0])
+    assert task.score(logits, targets)["roc_auc"] == 1.0
+    several = NodeTask.of(np.array([[0.0, 1.0], [1.0, 0.0]]), "roc_auc")
+    assert (
+        several.score(torch.tensor([[5.0, 1.0], [-5.0, 1.0]]), torch.tensor([[1.0, 0.0], [0.0, 0.0]]))["roc_auc"] == 1.0
+    )
+    with pytest.raises(GpmError, match="ROC-AUC says nothing"):
+        task.score(logits[:1], targets[:1])
+
+
+def test_the_classes_of_a_model_stay_what_they_are() -> None:
+    task = NodeTask.of(np.array([3, 7, -1]), "accuracy", classes=[3, 5, 7])
+    assert task.classes == [3, 5, 7]
+    assert task.targets.tolist() == [0, 2, -1]
+    with pytest.raises(GpmError, match="a node is of class 4, which the model does not know"):
+        NodeTask.of(np.array([3, 4]), "accuracy", classes=[3, 5, 7])

@@ -100,7 +100,13 @@ def check_node_labels(graph: Graph, title: str) -> NDArray:
         raise GpmError(f"{title} has no node labels; give a graph whose y has a class for each of its nodes.")
     labels = graph.y[:, 0] if graph.y.ndim == 2 and graph.y.shape[1] == 1 else graph.y
     if labels.ndim == 2:
-        return labels if np.issubdtype(labels.dtype, np.floating) else labels.astype(np.float32)
+        several = labels if np.issubdtype(labels.dtype, np.floating) else labels.astype(np.float32)
+        several = np.where(several == -1, np.nan, several).astype(several.dtype)
+        if not np.isin(several[~np.isnan(several)], (0, 1)).all():
+            raise GpmError(
+                f"the node labels of {title} have {labels.shape[1]} columns that are not 0 or 1; give yes-or-no labels."
+            )
+        return several
     if not np.issubdtype(labels.dtype, np.floating):
         return labels.astype(np.int64, copy=False)
     whole = np.where(np.isnan(labels), -1, labels)

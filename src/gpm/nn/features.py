@@ -21,6 +21,7 @@ from gpm.nn.dropout import drop
 
 Form = Literal["none", "dense", "sparse", "categories"]
 SPARSE_BELOW = 0.1  # dense features with fewer entries than this are kept as sparse rows
+MOST_CATEGORIES = 10_000_000  # in one column
 MOSTLY_ZERO = 0.5  # with more zeros than this, features are counts or flags: one scale for all, and zero stays zero
 
 
@@ -152,6 +153,8 @@ def _tensors(features: Any, name: str, device: torch.device | str, *, may_be_spa
     if not sp.issparse(features) and np.issubdtype(features.dtype, np.integer):
         if features.size and features.min() < 0:
             raise GpmError(f"{name} holds the category {features.min()}; categories are numbered from 0.")
+        if features.size and features.max() >= MOST_CATEGORIES:
+            raise GpmError(f"{name} holds the category {features.max()}; are these numbers? Then give them as floats.")
         return _share(features, np.int64, device), "categories"
     if sp.issparse(features) and not may_be_sparse:
         features = features.toarray()

@@ -156,7 +156,7 @@ class TransformerPath(nn.Module):
     def forward(self, nodes: NodeMaps, blocks: list[PathBlock], position: Tensor | None) -> list[Tensor]:
         layers = cast(list[PathLayer], list(self.layers))
         plain = position is None and all(block.edges is None for block in blocks)
-        if plain and self.single and not _is_special(nodes.h):
+        if nodes.ahead is not None or (plain and self.single and not _is_special(nodes.h)):
             return layers[0].alone(nodes, blocks)
         states = layers[0].first(nodes, blocks, position)
         for earlier, layer in pairwise(layers):

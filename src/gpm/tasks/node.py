@@ -37,16 +37,28 @@ class NodeTask:
     targets: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
 
     @classmethod
-    def of(cls, labels: NDArray, metric: str, smoothing: float = 0.0) -> NodeTask:
-        """Read the task off the labels: int `[N]` for classes, float `[N, C]` for several labels."""
+    def of(cls, labels: NDArray, metric: str, smoothing: float = 0.0, classes: list[int] | None = None) -> NodeTask:
+        """Read the task off the labels: int `[N]` for classes, float `[N, C]` for several labels.
+
+        Args:
+            labels: The labels.
+            metric: What is reported.
+            smoothing: Label smoothing of the loss.
+            classes: Those of a trained model; by default those that occur.
+        """
         if labels.ndim == 2:
             targets = torch.from_numpy(np.array(labels, dtype=np.float32))
             return cls(list(range(labels.shape[1])), True, metric, smoothing, targets)
-        classes = np.unique(labels[labels >= 0])
-        if len(classes) < 2:
-            raise GpmError(f"all labelled nodes are of class {classes.tolist()}; there is nothing to tell apart.")
-        numbers = np.where(labels >= 0, np.searchsorted(classes, labels), -1)
-        return cls(classes.tolist(), False, metric, smoothing, torch.from_numpy(numbers.astype(np.int64)))
+        there = np.unique(labels[labels >= 0])
+        known = there if classes is None else np.asarray(classes)
+        if len(known) < 2:
+            raise GpmError(f"all labelled nodes are of class {there.tolist()}; there is nothing to tell apart.")
+        if strange := sorted(set(there.tolist()) - set(known.tolist())):
+            raise GpmError(
+                f"a node is of class {strange[0]}, which the model does not know; it knows {known.tolist()}."
+            )
+        numbers = np.where(labels >= 0, np.searchsorted(known, labels), -1)
+        return cls(known.tolist(), False, metric, smoothing, torch.from_numpy(numbers.astype(np.int64)))
 
     @property
     def outputs(self) -> int:
@@ -77,21 +89,32 @@ class NodeTask:
             wanted = torch.where(targets.isnan(), -1, targets).long()
             kinds: dict[str, Any] = {
                 "accuracy": scores.multilabel_accuracy,
-                "roc_auc": scores.multilabel_auroc,
                 "f1": scores.multilabel_f1_score,
             }
-            average = "macro" if metric == "roc_auc" else "micro"
-            return float(kinds[metric](logits.sigmoid(), wanted, self.outputs, average=average, ignore_index=-1))
+            if metric == "roc_auc":
+                return _mean_area(logits.sigmoid(), wanted)
+            return float(kinds[metric](logits.sigmoid(), wanted, self.outputs, average="micro", ignore_index=-1))
         probability = logits.softmax(-1)
         if metric == "accuracy":
             return float((logits.argmax(-1) == targets).double().mean())
         if metric == "f1":
             return float(scores.multiclass_f1_score(probability, targets, self.outputs, average="macro"))
-        if self.outputs == 2:
-            return float(scores.binary_auroc(probability[:, 1], targets))
-        return float(scores.multiclass_auroc(probability, targets, self.outputs, average="macro"))
+        each = functional.one_hot(targets, self.outputs)
+        return _mean_area(probability[:, 1:], each[:, 1:]) if self.outputs == 2 else _mean_area(probability, each)
 
     def describe(self) -> str:
         """In words: how many classes, and the metric."""
         what = f"{self.outputs} labels per node" if self.multilabel else f"{self.outputs} classes"
         return f"{what}, {METRICS[self.metric]}"
+
+
+def _mean_area(probability: Tensor, wanted: Tensor) -> float:
+    """ROC-AUC, the mean over columns that have both a yes and a no; entries of -1 are unknown."""
+    areas = []
+    for column, truth in zip(probability.unbind(1), wanted.unbind(1), strict=True):
+        known = truth >= 0
+        if (truth[known] == 1).any() and (truth[known] == 0).any():
+            areas.append(float(scores.binary_auroc(column[known], truth[known])))
+    if not areas:
+        raise GpmError("all nodes to be scored are of one class, so that ROC-AUC says nothing; use --metric accuracy.")
+    return sum(areas) / len(areas)
