@@ -39,6 +39,12 @@ def describe(results: list[dict[str, Any]]) -> str:
         "Options were tuned on these same seeds, with the test figures of some dozens of trials in view (most for blog), so the",
         "rows are likely somewhat better than a seed that nobody looked at.",
     ]
+    for fresh in read_results("node-fresh"):
+        seeds = ", ".join(map(str, fresh["seeds"]))
+        lines.append(
+            f"The same recipe on seeds {seeds}, which nothing was tuned on, has **{fresh['mean']:.2f} ± {fresh['std']:.2f}** for "
+            f"{fresh['recipe']} ([results/node-fresh](results/node-fresh)): that is the figure to expect."
+        )
     notes = [f"{result['dataset']}: {result['note']}" for result in results if result["note"]]
     return "\n".join([*lines, *(["", " ".join(notes)] if notes else [])])
 
