@@ -27,12 +27,14 @@ def raw_files(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytes
 @pytest.fixture
 def one_thread() -> Iterator[None]:
     """Tensors are tiny in tests: a second thread costs far more than it brings, above all on a busy machine."""
+    import numba
     import torch
 
-    before = torch.get_num_threads()
+    before = torch.get_num_threads(), numba.get_num_threads()
     torch.set_num_threads(1)
     yield
-    torch.set_num_threads(before)
+    torch.set_num_threads(before[0])
+    numba.set_num_threads(before[1])  # a command under test may have set it
 
 
 @pytest.fixture(autouse=True)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 import torch
@@ -25,13 +23,7 @@ SMALL = [
 ]  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads(), numba.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before[0])
-    numba.set_num_threads(before[1])
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def _named(folder: Path) -> Path:

@@ -3,14 +3,12 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
 import pytest
-import torch
 
 from gpm import GpmError, Graph, Predictions, Run, train
 from gpm.data.tasks import NodeData
@@ -22,12 +20,7 @@ SMALL: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def _graph(columns: int = 3, names: bool = True) -> Graph:

@@ -122,7 +122,7 @@ class TrainOptions:
         smoothing: Label smoothing.
         clip: Largest norm of the gradient.
         average: Average the weights over about so many last epochs for validation and the final model; 0 does not.
-        val_patterns: Patterns per instance in validation while training; 0 chooses by cost.
+        val_patterns: Patterns per instance in validation while training; 0 chooses by cost, at least `patterns`.
         precision: 32-true, bf16-mixed or 16-mixed.
         compile: Compile the model with torch.compile.
     """

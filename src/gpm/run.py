@@ -224,12 +224,13 @@ def load_weights(model: nn.Module, path: Path) -> None:
         raise GpmError(f"{path} does not hold the weights of this model ({first}); train again.") from None
 
 
-def describe_model(predictor: Predictor, task: NodeTask) -> dict[str, Any]:
-    """What `model.json` holds."""
-    return {
+def write_facts(folder: Path, predictor: Predictor, task: NodeTask) -> None:
+    """Write `model.json`."""
+    facts = {
         "format": FORMAT, "task": "node", "metric": task.metric, "multilabel": task.multilabel, "classes": task.classes,
         "inputs": asdict(predictor.model.inputs), "parameters": predictor.model.count_parameters(),
     }  # fmt: skip
+    write_json(folder / MODEL, facts)
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -240,8 +241,3 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise GpmError(f"{path} is damaged: it must hold an object; train again.")
     return content
-
-
-def write_facts(folder: Path, predictor: Predictor, task: NodeTask) -> None:
-    """Write `model.json`."""
-    write_json(folder / MODEL, describe_model(predictor, task))

@@ -79,10 +79,10 @@ class FeatureTable:
         """What a model that reads this table looks like."""
         return InputSpec(
             node=self.node_form,
-            node_dim=_width(self.node, self.node_form),
+            node_dim=_width(self.node),
             node_sizes=_sizes(self.node, self.node_form),
             edge=self.edge_form,
-            edge_dim=_width(self.edge, self.edge_form),
+            edge_dim=_width(self.edge),
             edge_sizes=_sizes(self.edge, self.edge_form),
             pe_dim=0 if self.pe is None else self.pe.shape[1],
             bags=self.bags,
@@ -176,7 +176,7 @@ def _share(array: NDArray, kind: type, device: torch.device | str) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array, dtype=kind)).to(device)
 
 
-def _width(table: Table, form: Form) -> int:
+def _width(table: Table) -> int:
     if table is None:
         return 0
     return table.columns if isinstance(table, SparseRows) else table.shape[1]
