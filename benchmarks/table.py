@@ -1,24 +1,58 @@
-"""Put the committed results, `results/<table>/<dataset>.json`, into the README as a table."""
+"""Put the committed results, `results/<table>/*.json`, into the README and the docs as tables."""
 
 from __future__ import annotations
 
 import json
+import statistics
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-BEGIN, END = "<!-- figures of results -->", "<!-- end of results -->"
+from gpm.tasks.metrics import METRICS
+
 ROOT = Path(__file__).parents[1]
-METRICS = {"accuracy": "accuracy", "roc_auc": "ROC-AUC", "f1": "F1"}
+NOT_YET = "No figures are committed yet."
+LINK_METRICS = ("hits@20", "mrr", "roc_auc")
+LOG = "trials.json"  # what was tuned, beside the results
+RANDOM = "random-{}.json"  # of a graph on which nothing can be predicted, by protocol
+
+Result = dict[str, Any]
 
 
-def read_results(table: str) -> list[dict[str, Any]]:
-    """The results of one table, those that the paper has first."""
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((ROOT / "results" / table).glob("*.json"))]
+class Place(NamedTuple):
+    """Where figures stand: a file, the name of the two marks in it, and what writes them."""
+
+    file: str
+    name: str
+    describe: Callable[[], str]
+
+    @property
+    def marks(self) -> tuple[str, str]:
+        return f"<!-- figures of {self.name} -->", f"<!-- end of {self.name} -->"
+
+    def shown(self) -> str:
+        """What stands there now."""
+        begin, end = self.marks
+        return (ROOT / self.file).read_text(encoding="utf-8").split(begin)[1].split(end)[0].strip()
+
+    def update(self) -> None:
+        """Put what should stand there."""
+        (begin, end), path = self.marks, ROOT / self.file
+        before, rest = path.read_text(encoding="utf-8").split(begin)
+        path.write_text(f"{before}{begin}\n{self.describe()}\n{end}{rest.split(end)[1]}", encoding="utf-8")
+
+
+def read_results(table: str) -> list[Result]:
+    """The results of one table, those that the paper has first; figures of random graphs are of no recipe and not here."""
+    paths = sorted((ROOT / "results" / table).glob("*.json"))
+    ours = (path for path in paths if path.name != LOG and not path.name.startswith(RANDOM.split("{")[0]))
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in ours]
     return sorted(found, key=lambda result: (result["paper_mean"] is None, result["dataset"]))
 
 
-def describe(results: list[dict[str, Any]]) -> str:
-    """The figures in words, as the README shows them."""
+def describe_nodes() -> str:
+    """Node classification in words, as the README shows it."""
+    results = read_results("node")
     lines = [
         "Node classification, test part, mean ± standard deviation over seeds 0, 1, 2 (split and initialisation); each row is what",
         "`gpm train RECIPE --seeds 3 --threads 1` printed on one shared core, and is kept in [results/node](results/node).",
@@ -28,11 +62,9 @@ def describe(results: list[dict[str, Any]]) -> str:
     ]
     for result in results:
         assert result["seeds"] == [0, 1, 2], result["dataset"]
-        paper = "" if result["paper_mean"] is None else f"{result['paper_mean']:.2f} ± {result['paper_std']:.2f}"
-        seconds = sorted(result["train_s"])[len(result["train_s"]) // 2]
         lines.append(
-            f"| {result['recipe']} | {METRICS[result['metric']]} | {result['mean']:.2f} ± {result['std']:.2f} | {paper}"
-            f" | {result['config']['width']} | {seconds:.0f} s, {result['config']['epochs']} epochs |"
+            f"| {result['recipe']} | {METRICS[result['metric']].title} | {_mean(result)} | {_paper(result)}"
+            f" | {result['config']['width']} | {_time(result)}, {result['config']['epochs']} epochs |"
         )
     lines += [
         "",
@@ -49,11 +81,138 @@ def describe(results: list[dict[str, Any]]) -> str:
     return "\n".join([*lines, *(["", " ".join(notes)] if notes else [])])
 
 
+def describe_links() -> str:
+    """Link prediction in words, as the README shows it."""
+    order = {"strict": 0, "paper": 1}
+    results = sorted(
+        read_results("link"),
+        key=lambda r: (order[r["config"]["protocol"]], r["dataset"], r["model"] != "GPM", r["model"]),
+    )
+    if not results:
+        return NOT_YET
+    lines = [
+        "Link prediction, test part, in percent, mean ± standard deviation over seeds (split and initialisation), kept in",
+        "[results/link](results/link). Every edge is ranked among all non-edges of its part, of which there are as many as edges.",
+        "",
+        "| dataset | protocol | model | Hits@20 | MRR | ROC-AUC | seeds | tuned by | training, per seed |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for result in results:
+        figures = " | ".join(_spread(result["test"][metric]) for metric in LINK_METRICS)
+        lines.append(
+            f"| {result['dataset']} | {result['config']['protocol']} | {result['model']} | {figures} | {len(result['seeds'])}"
+            f" | {_tuned('link', result)} | {_time(result)} |"
+        )
+    lines += [
+        "",
+        "`strict` is the measure of quality: held-out edges can be seen nowhere. Under `paper`, the protocol of the published",
+        "figures, test edges are walked; it is there to compare with them and with nothing else ([docs/links.md](docs/links.md)).",
+    ]
+    for result in results:
+        if result["config"]["protocol"] == "paper" and result["model"] == "GPM" and result["paper_mean"] is not None:
+            title = METRICS[result["metric"]].title
+            lines.append(
+                f"The paper has {_paper(result)} {title} for {result['dataset']}, to be held beside `paper` alone."
+            )
+    return "\n".join([*lines, *_explain_tuning("link")])
+
+
+def describe_graphs() -> str:
+    """Graph classification and regression in words, as the README shows it."""
+    results = sorted(read_results("graph"), key=lambda r: (r["dataset"], r["model"] != "GPM", r["model"]))
+    if not results:
+        return NOT_YET
+    lines = [
+        "Whole graphs, test part, mean ± standard deviation (accuracy and ROC-AUC in percent, errors in the target's own units),",
+        "kept in [results/graph](results/graph). Seeds change split and initialisation, folds test every graph once.",
+        "",
+        "| dataset | metric | model | test | over | the paper | tuned by | training, each |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for result in results:
+        paper = _paper(result) if result["model"] == "GPM" else ""
+        lines.append(
+            f"| {result['dataset']} | {METRICS[result['metric']].title} | {result['model']} | {_mean(result)} | {_over(result)}"
+            f" | {paper} | {_tuned('graph', result)} | {_time(result)} |"
+        )
+    return "\n".join([*lines, *_explain_tuning("graph")])
+
+
+def describe_leaks() -> str:
+    """What each protocol finds where there is nothing to find, as the docs show it."""
+    paths = {name: ROOT / "results/link" / RANDOM.format(name) for name in ("strict", "paper")}
+    found = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.is_file()}
+    if not found:
+        return NOT_YET
+    rows = [
+        f"| `{name}` | {_spread(result['test']['roc_auc'])} | {len(result['seeds'])} |"
+        for name, result in found.items()
+    ]
+    return "\n".join(["| protocol | test ROC-AUC, percent | seeds |", "|---|---|---|", *rows])
+
+
+def _mean(result: Result) -> str:
+    digits = _digits(result)
+    several = f" ± {result['std']:.{digits}f}" if len(result["values"]) > 1 else ""
+    return f"{result['mean']:.{digits}f}{several}"
+
+
+def _paper(result: Result) -> str:
+    digits = _digits(result)
+    return (
+        "" if result["paper_mean"] is None else f"{result['paper_mean']:.{digits}f} ± {result['paper_std']:.{digits}f}"
+    )
+
+
+def _digits(result: Result) -> int:
+    return 2 if METRICS[result["metric"]].share else 3
+
+
+def _spread(values: list[float]) -> str:
+    several = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.2f}{several}"
+
+
+def _over(result: Result) -> str:
+    count = len(result["seeds"])
+    return f"{count} folds" if "each fold of" in result["protocol"] else f"{count} seed{'s' * (count > 1)}"
+
+
+def _time(result: Result) -> str:
+    seconds = sorted(result["train_s"])[len(result["train_s"]) // 2]
+    return f"{seconds:.0f} s"
+
+
+def _tuned(table: str, result: Result) -> str:
+    """How many trials chose the options of a row; a dash if they were not chosen so."""
+    log, name = ROOT / "results" / table / LOG, f"{result['recipe']} {result['config'].get('model', 'gpm')}"
+    trials = json.loads(log.read_text(encoding="utf-8")).get(name) if log.is_file() else None
+    chosen = trials is not None and all(result["config"].get(k) == v for k, v in trials["chosen"].items())
+    return f"{len(trials['trials'])} trials" if chosen and result["config"]["protocol"] == "strict" else "-"
+
+
+def _explain_tuning(table: str) -> list[str]:
+    rest = "those of the recipe, but for what the file names as changed."
+    if not (ROOT / "results" / table / LOG).is_file():
+        return ["", f"The options are {rest}"]
+    return [
+        "",
+        "Where trials are given, the options are the best of so many by the validation figure of seed 100",
+        f"([trials.json](results/{table}/{LOG}), `make bench-compare`); a dash: {rest}",
+    ]
+
+
+PLACES = [
+    Place("README.md", "results", describe_nodes),
+    Place("README.md", "link results", describe_links),
+    Place("README.md", "graph results", describe_graphs),
+    Place("docs/links.md", "leaks", describe_leaks),
+]
+
+
 def main() -> None:
-    path = ROOT / "README.md"
-    before, rest = path.read_text(encoding="utf-8").split(BEGIN)
-    shown = describe(read_results("node"))
-    path.write_text(before + BEGIN + "\n" + shown + "\n" + END + rest.split(END)[1], encoding="utf-8")
+    for place in PLACES:
+        place.update()
 
 
 if __name__ == "__main__":

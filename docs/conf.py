@@ -13,3 +13,4 @@ default_role = "code"
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 napoleon_use_ivar = True
+myst_enable_extensions = ["dollarmath"]

@@ -17,9 +17,9 @@ from torch.nn import functional
 
 from gpm import Graph
 from gpm.hashing import mix_array
-from gpm.nn import FeatureTable, GraphPatternMachine, Output
+from gpm.nn import FeatureTable, GraphPatternMachine, LinkPatternMachine, Output
 from gpm.nn.features import FeatureMap, SparseRows, Table
-from gpm.nn.paths import GruPath
+from gpm.nn.paths import ConvPath, GruPath
 from gpm.nn.topology import GruTopology, MeanTopology, ShapeVocabulary
 from gpm.patterns import Patterns
 
@@ -29,7 +29,8 @@ class ReferenceModel:
 
     Args:
         model: Whose parameters to read; gradients reach them.
-        graph: Where the patterns were walked. Patterns of forbidden links are not for this model.
+        graph: Where the patterns were walked; all of its edges count for topologies of kind induced, so that patterns
+            of forbidden links are not for them.
         batched: Run a GRU over all patterns at once, padded, and take the state at the last position; else one call
             per pattern. The second is the plainer, the first is what an honest race runs against.
     """
@@ -48,10 +49,23 @@ class ReferenceModel:
         else:
             into = patterns.edges.long().view(batch * slots, positions - 1)
             crossed = functional.pad(into, (1, 0), value=-1)  # (W, S): no edge leads to the first position
-        encoded = self.encode_semantic(self.map_inputs(walks, crossed, table), there)
+        x = self.map_inputs(walks, crossed, table)
+        if self.model.marks is not None:
+            assert patterns.marks is not None
+            x = x + self.model.marks[patterns.marks.long().view(batch * slots, positions)]
+        if self.model.recalled is not None:
+            most = len(self.model.recalled) - 1
+            x = x + self.model.recalled[[recall_visits(walk, most) for walk in walks.tolist()]]
+        encoded = self.encode_semantic(x, there)
         if self.model.anonymous is not None:
             encoded = encoded + self.model.anonymous.weight * self.encode_anonymous(walks, patterns)
-        pooled, weights = self.attend_patterns(encoded.view(batch, slots, -1))
+        encoded = encoded.view(batch, slots, -1)
+        if isinstance(self.model, LinkPatternMachine):
+            assert patterns.sides is not None
+            return self.score_links(encoded, patterns.sides)
+        pooled, weights = self.attend_patterns(encoded, patterns.shares)
+        if self.model.options.readout == "sum" and patterns.sizes is not None:
+            pooled = pooled * patterns.sizes[:, None] / self.model.size
         return Output(self.model.head(pooled), pooled, weights)
 
     def map_inputs(self, walks: Tensor, crossed: Tensor, table: FeatureTable) -> Tensor:
@@ -60,7 +74,8 @@ class ReferenceModel:
         parts = [take_standardised(maps.node, table.node, walks)]
         weights = [maps.node.weight]
         if maps.edge is not None:
-            parts.append(take_standardised(maps.edge, table.edge, crossed))
+            features = table.edge if table.edge_row is None else table.edge[table.edge_row]  # type: ignore[index]
+            parts.append(take_standardised(maps.edge, features, crossed))
             weights.append(maps.edge.weight)
         if maps.pe is not None:
             parts.append(take_standardised(maps.pe, table.pe, walks))
@@ -71,10 +86,13 @@ class ReferenceModel:
     def encode_semantic(self, x: Tensor, there: Tensor) -> Tensor:
         """What the patterns pass through: `[W, S, d]` to `[W, d]`."""
         semantic = self.model.semantic
-        if semantic.position is not None:
-            x = x + semantic.position[: x.shape[1]]
+        if self.model.position is not None:
+            x = x + self.model.position[: x.shape[1]]
         if isinstance(semantic.encoder, GruPath):
             return self.last_states(semantic.encoder.gru, x, there)
+        if isinstance(semantic.encoder, ConvPath):
+            paths = zip(x, there.sum(1).tolist(), strict=True)
+            return torch.stack([convolve_path(semantic.encoder, path[:length]) for path, length in paths])
         for layer in getattr(semantic.encoder, "layers", []):  # a mean has none
             joined, _ = attend(layer.qkv(x), layer.heads, there)
             x = x + (joined if layer.out is None else layer.out(joined))
@@ -108,16 +126,38 @@ class ReferenceModel:
         x = layer.norm2(x + layer.linear2(layer.linear1(x).relu()))
         return masked_mean(x, there)
 
-    def attend_patterns(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+    def score_links(self, x: Tensor, sides: Tensor) -> Output:
+        """Links from the patterns of both ends `[B, 2M, d]`: read together, or each by itself."""
+        assert isinstance(self.model, LinkPatternMachine)
+        joint = self.model.pair == "joint"
+        if joint:
+            x, _ = self.attend_all(x)
+            ends = [self.model.machine.norm(x[:, sides == side].mean(1)) for side in (0, 1)]
+        else:
+            ends = [self.attend_patterns(x[:, sides == side])[0] for side in (0, 1)]
+        product, total = ends[0] * ends[1], ends[0] + ends[1]
+        read = torch.cat([product, total], 1) if joint else product
+        return Output(self.model.head(read), total, None)
+
+    def attend_all(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """All layers of the machine, `[B, M, d]` to the same, and the attention of the last `[B, H, M, M]`."""
+        everywhere = torch.ones(x.shape[:2], dtype=torch.bool)
+        for layer in self.model.machine.layers:
+            joined, attention = attend(layer.qkv(layer.norm(x)), layer.heads, everywhere)
+            x = x + layer.out(joined)
+            x = x + layer.shrink(layer.grow(layer.feed_norm(x)).relu())
+        return x, attention
+
+    def attend_patterns(self, x: Tensor, shares: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """The machine: `[B, M, d]` to instances `[B, d]` and the weights of their patterns `[B, M]`."""
         machine = self.model.machine
         if machine.token is not None:
             x = torch.cat([machine.token.expand(len(x), 1, -1), x], 1)
-        everywhere = torch.ones(x.shape[:2], dtype=torch.bool)
-        for layer in machine.layers:
-            joined, attention = attend(layer.qkv(layer.norm(x)), layer.heads, everywhere)
-            x = x + layer.out(joined)
-            x = x + layer.shrink(layer.grow(layer.feed_norm(x)).relu())
+        x, attention = self.attend_all(x)
+        if machine.each and machine.query is None:
+            shares = torch.full(x.shape[:2], 1 / x.shape[1]) if shares is None else shares
+            each = zip(shares.unbind(1), x.unbind(1), strict=True)
+            return sum((share[:, None] * machine.norm(pattern) for share, pattern in each), start=torch.zeros(())), None
         weights = None
         if machine.token is None:
             body, pooled = x, x.mean(1)
@@ -136,6 +176,28 @@ class ReferenceModel:
         if self.batched:
             return gru(x)[0][torch.arange(len(x)), lengths - 1]
         return torch.stack([gru(path[:length])[0][-1] for path, length in zip(x, lengths.tolist(), strict=True)])
+
+
+def recall_visits(walk: list[int], most: int) -> list[int]:
+    """For every position the steps since its node was there last; 0 if it was not, or more steps ago than are kept."""
+    return [
+        next((back for back in range(1, min(i, most) + 1) if walk[i - back] == node), 0) for i, node in enumerate(walk)
+    ]
+
+
+def convolve_path(encoder: ConvPath, h: Tensor) -> Tensor:
+    """Convolutions along one path `[S, d]`, position by position, to `[d]`."""
+    x = h
+    for i, layer in enumerate(encoder.maps):
+        before, here, after = layer(x if i == 0 else encoder.norms[i - 1](x)).chunk(3, -1)
+        rows = []
+        for at in range(len(h)):
+            total = here[at]
+            total = total + before[at - 1] if at > 0 else total
+            total = total + after[at + 1] if at + 1 < len(h) else total
+            rows.append(total.relu())
+        x = torch.stack(rows) if i == 0 else x + torch.stack(rows)
+    return h.mean(0) + encoder.shrink(x.mean(0))
 
 
 def take_standardised(part: FeatureMap, table: Table, rows: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from gpm import Graph
 from gpm.baselines import score_baselines, score_majority, score_mlp
 from gpm.data.splits import Split, random_split
-from gpm.tasks import NodeTask
+from gpm.tasks import ClassTask
 
 NODES = 200
 
@@ -25,8 +25,8 @@ def _labels(seed: int = 1) -> NDArray[np.int64]:
     return np.random.default_rng(seed).choice(3, NODES, p=[0.2, 0.5, 0.3]).astype(np.int64)
 
 
-def _task(labels: NDArray, metric: str = "accuracy") -> tuple[NodeTask, Split]:
-    return NodeTask.of(labels, metric), random_split(labels, "50/25/25", 0)
+def _task(labels: NDArray, metric: str = "accuracy") -> tuple[ClassTask, Split]:
+    return ClassTask.of(labels, metric), random_split(labels, "50/25/25", 0)
 
 
 def test_majority_is_the_share_of_the_most_frequent_class() -> None:
@@ -38,7 +38,7 @@ def test_majority_is_the_share_of_the_most_frequent_class() -> None:
 
 def test_majority_is_found_in_training_alone() -> None:
     labels = np.array([5, 5, 5, 7, 7, 7, 7, 7])
-    task = NodeTask.of(labels, "accuracy")
+    task = ClassTask.of(labels, "accuracy")
     split = Split(np.arange(3), np.array([3, 4]), np.array([5, 6, 7]), "by hand")
     assert score_majority(task, split) == 0
 
@@ -97,7 +97,7 @@ def test_it_is_a_function_of_the_seed_and_reads_no_test_label() -> None:
     turned = labels.copy()
     turned[split.test] = (labels[split.test] + 1) % 3
     # Whoever answers as before is right where the turned label is what was said.
-    other = score_mlp(_graph(x), NodeTask.of(turned, "accuracy"), split, seed=5)
+    other = score_mlp(_graph(x), ClassTask.of(turned, "accuracy"), split, seed=5)
     assert other < found["mlp"] - 0.2
 
 

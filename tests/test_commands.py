@@ -212,7 +212,7 @@ def test_threads_are_those_that_are_asked_for(trained: Path, tmp_path: Path) -> 
         (["train", "karate", "--epochs", "many"], "--epochs: expected int, got many."),
         (["train", "karate", "--epochs", "0"], "epochs must lie between 1 and 1000000, got 0."),
         (["train", "karate", "--width", "7"], "width (7) must be a multiple of heads (4)."),
-        (["train", "karate", "--readout", "clas"], "--readout: expected 'mean', 'class', got clas."),
+        (["train", "karate", "--readout", "clas"], "--readout: expected 'mean', 'class', 'sum', got clas."),
         (["train", "karate", "--patterns", "2"], "patterns (2) must lie between the number of lengths (4)"),
         (["train", "karate", "--split", "60/20"], "split '60/20' must be three shares above 0 that add up to 100"),
         (["train", "karate", "--device", "gpu"], "there is no device 'gpu'; write auto, cpu, cuda, cuda:1 or mps."),
@@ -225,7 +225,7 @@ def test_threads_are_those_that_are_asked_for(trained: Path, tmp_path: Path) -> 
         (["evaluate", "{folder}"], "{folder} has no config.yaml: it is not a run folder"),
         (["evaluate", "{run}", "--part", "tset"], "--part: expected 'train', 'val', 'test', got tset."),
         (["evaluate", "{run}", "--patterns", "13"], "count must lie between 3 (one per length) and the pool's 12"),
-        (["predict", "{run}"], "name the table to write, as in -o nodes.csv."),
+        (["predict", "{run}"], "name the table to write, as in -o predictions.csv."),
         (["predict", "{run}", "-o", "x.docx"], "x.docx: a table is written as .csv, .tsv, .parquet; name the file so."),
         (["predict", "{run}", "-o", "{file}/x.csv"], "cannot write {file}/x.csv: "),
         (["predict", "{run}", "--nodes", "zz", "-o", "{folder}/x.csv"], "no node is named 'zz'."),
@@ -264,7 +264,7 @@ def test_recipes_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> Non
     assert "the paper: 96.71 ± 0.59, with {'lr': 0.001" in shown
     recipe = find_recipe("blog")
     assert recipe is not None
-    lines = {line.split()[0]: line.split(None, 1)[1] for line in shown.splitlines() if line.startswith("  ")}
+    lines = {line.split()[0]: line[20:] for line in shown.splitlines() if line.startswith("  ")}
     assert lines == {key: str(value) for key, value in recipe.config.to_dict().items()}
 
 

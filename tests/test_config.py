@@ -82,7 +82,7 @@ def test_every_range_holds_at_its_ends_and_not_beyond(name: str) -> None:
         ({"p": 2.0, "non_backtracking": True}, "non_backtracking forbids what p = 2.0 weighs"),
         ({"topology": "shape", "anonymous": "mean"}, "a shape has no order for anonymous: mean to read"),
         ({"lr": float("nan")}, "lr must lie between 0 and 100, got nan"),
-        ({"readout": "clas"}, r"readout must be one of mean, class, got 'clas'\. Did you mean 'class'\?"),
+        ({"readout": "clas"}, r"readout must be one of mean, class, sum, got 'clas'\. Did you mean 'class'\?"),
         ({"topology": "shapes"}, r"topology must be one of loops, induced, shape, got 'shapes'\. Did you mean 'shape'"),
         ({"precision": 16}, "precision must be one of 32-true, bf16-mixed, 16-mixed, got 16"),
         ({"epoch": 3}, r"^there is no option 'epoch'\. Did you mean 'epochs'\?"),

@@ -13,10 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpm import Config, Graph, train
+from gpm.data.graphs import GraphData
+from gpm.data.links import LinkData, LinkSplit, Protocol
 from gpm.data.splits import Split, random_split
-from gpm.learner import Batches, Ids, Learner
+from gpm.data.tasks import NodeData
+from gpm.learner import Batches, Examples, Ids, Learner
 from gpm.predictor import Predictor
-from gpm.tasks import NodeTask
+from gpm.tasks import ClassTask, LinkTask, ValueTask
 
 NODES = 60
 SMALL = {"width": 8, "heads": 2, "lengths": [0, 1, 2], "patterns": 6, "pool": 12, "batch": 10}
@@ -36,10 +39,12 @@ def _graph() -> Graph:
 def _learner(split: Split | None = None, **options: Any) -> Learner:
     config, graph = Config(**SMALL | options), _graph()
     assert graph.y is not None
-    task = NodeTask.of(graph.y, "accuracy")
+    task = ClassTask.of(graph.y, "accuracy")
     torch.manual_seed(0)
     predictor = Predictor.build(config, graph, task.outputs)
-    return Learner(predictor, task, split or random_split(graph.y, "60/20/20", 0), config)
+    return Learner(
+        predictor, Examples(NodeData(graph, "g"), task, split or random_split(graph.y, "60/20/20", 0), 0), config
+    )
 
 
 @given(st.integers(1, 50), st.integers(1, 60), st.integers(0, 2**63 - 1), st.integers(0, 5))
@@ -75,8 +80,89 @@ def test_a_loader_gives_the_nodes_of_its_part() -> None:
     split = Split(np.array([2, 9, 30]), np.array([1, 5, 8, 50]), np.array([7]), "by hand")
     learner = _learner(split, batch=3)
     assert sorted(torch.cat(list(learner.train_dataloader())).tolist()) == [2, 9, 30]
-    assert [batch.tolist() for batch in learner.val_dataloader()] == [[1, 5, 8], [50]]
+    assert [batch.tolist() for batch in learner.val_dataloader()] == [[1, 5, 8, 50]]
     assert len(Ids(split.val)) == 4
+
+
+def _links(protocol: Protocol = "strict", seed: int = 0) -> tuple[Examples, LinkData, LinkSplit]:
+    data = LinkData(_graph(), "g")
+    split = data.make_split(0, "60/20/20", protocol)
+    return Examples(data, LinkTask("mrr", protocol, 0.0, torch.tensor(split.labels)), split, seed), data, split
+
+
+def test_examples_of_nodes_are_the_nodes_and_their_classes() -> None:
+    examples = _learner().examples
+    ids = torch.tensor([7, 3, 59])
+    for inputs, targets in (examples.take(ids), examples.draw(ids, 5)):
+        assert inputs.tolist() == [7, 3, 59]
+        assert targets.tolist() == [1, 0, 2]
+
+
+def test_examples_of_graphs_are_their_numbers_and_values() -> None:
+    values = np.array([0.5, 2.5, np.nan, 1.5])
+    graph = Graph.from_edges([[], []], 4, y=values, graph_ptr=np.arange(5))
+    split = Split(np.array([0, 1]), np.array([2]), np.array([3]), "by hand")
+    examples = Examples(GraphData(graph, "g", metric="mae"), ValueTask.of(values, "mae", split.train), split, 0)
+    inputs, targets = examples.draw(torch.tensor([3, 0]), 1)
+    assert inputs.tolist() == [3, 0]
+    assert targets.tolist() == [[1.5], [0.5]]  # in their own units
+
+
+@pytest.mark.parametrize("protocol", ["strict", "paper"])
+def test_links_of_a_part_are_its_pairs(protocol: Protocol) -> None:
+    examples, _, split = _links(protocol)
+    for part in (split.val, split.test):
+        pairs, targets = examples.take(torch.tensor(part))
+        np.testing.assert_array_equal(pairs, split.pairs[part])
+        np.testing.assert_array_equal(targets, split.labels[part])
+        assert set(targets.tolist()) == {0, 1}
+
+
+def test_a_step_on_links_reads_as_many_fresh_pairs_that_are_none() -> None:
+    examples, data, split = _links()
+    edges = {frozenset(pair) for pair in data.graph.edge_index().T.tolist()}
+    saved = {frozenset(pair) for pair in split.pairs.tolist()}
+    drawn = []
+    for step in range(20):
+        ids = torch.tensor(split.train[step : step + 9])
+        pairs, targets = examples.draw(ids, step)
+        assert pairs.shape == (18, 2)
+        assert targets.tolist() == [1] * 9 + [0] * 9
+        np.testing.assert_array_equal(pairs[:9], split.pairs[ids])
+        drawn.append([frozenset(pair) for pair in pairs[9:].tolist()])
+        assert not set(drawn[-1]) & (edges | saved)
+        assert all(len(pair) == 2 for pair in drawn[-1])
+    assert len({pair for step in drawn for pair in step}) > 0.9 * 180  # of 1,500 or so
+    assert targets.dtype == examples.task.targets.dtype
+
+
+@pytest.mark.parametrize("protocol", ["strict", "paper"])
+def test_the_non_edges_of_a_step_are_a_function_of_seed_and_step(protocol: Protocol) -> None:
+    def draw(seed: int, step: int) -> tuple[int, ...]:
+        examples, _, split = _links(protocol, seed)
+        torch.manual_seed(99 * step)  # what others draw does not matter
+        pairs, _ = examples.draw(torch.tensor(split.train[:8]), step)
+        assert len(pairs) == 16
+        return tuple(pairs[8:].ravel().tolist())
+
+    assert draw(0, 7) == draw(0, 7)
+    assert len({draw(seed, step) for seed in (0, 1) for step in (0, 1, 2)}) == 6
+
+
+@pytest.mark.parametrize("pair", ["joint", "product"])
+def test_a_step_on_links_learns_from_both(pair: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loss is the mean over the edges of the batch and the non-edges beside them."""
+    examples, data, split = _links()
+    config = Config(**SMALL | {"pair": pair, "dropout": 0.0})
+    torch.manual_seed(0)
+    learner = Learner(Predictor.build(config, data.walked(split), 1, "link"), examples, config)
+    monkeypatch.setattr(Learner, "global_step", property(lambda self: 3))
+    monkeypatch.setattr(learner, "log", lambda *args, **options: None)
+    batch = torch.tensor(split.train[:8])
+    pairs, targets = examples.draw(batch, 3)
+    logits = learner.predictor.learn(pairs, 3)
+    expected = torch.nn.functional.binary_cross_entropy_with_logits(logits[:, 0], targets.float())
+    torch.testing.assert_close(learner.training_step(batch, 0), expected)
 
 
 def test_the_rate_rises_in_a_line() -> None:

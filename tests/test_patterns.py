@@ -1,14 +1,18 @@
+from itertools import combinations
+
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from gpm import GpmError, Graph, Tokenizer, WalkRule, walk
+from gpm.patterns import find_stride
 from gpm.topology import KINDS
 from tests.graphs import RULES, graphs
 
+PAIRS = [[3, 8], [8, 8], [0, 49]]
 LENGTHS = st.sampled_from([(2, 4, 6, 8), (0, 1, 4, 8), (8,), (3, 0), (5, 2, 7)])
 
 
@@ -148,6 +152,110 @@ def test_walks_of_a_graph_stay_in_it_and_start_uniformly() -> None:
         assert (((nodes >= first) & (nodes < last)) | (nodes == -1)).all()
         starts = np.bincount(nodes[:, 0].numpy() - first, minlength=last - first)
         assert last - first == 1 or chisquare(starts).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("lengths", [(2, 4, 6, 8), (3,), (1, 0)])
+@pytest.mark.parametrize("size", [1, 2, 6, 11, 30])
+def test_the_pool_of_a_graph_starts_at_all_nodes_alike(lengths: tuple, size: int) -> None:
+    """In each scale no node has more than one start above another; so each has one where there are enough patterns."""
+    collection = Graph.from_edges([[], []], 4 + size, graph_ptr=[0, 4, 4 + size])
+    for seed in range(5):
+        starts = Tokenizer(collection, lengths=lengths, pool=50, seed=seed).graphs([1])
+        for _, slots in starts.groups():
+            counts = np.bincount(starts.nodes[0, slots, 0].numpy() - 4, minlength=size)
+            assert counts.sum() == slots.stop - slots.start
+            assert counts.max() - counts.min() <= 1
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 40), st.integers(4, 48), st.integers(0, 9))
+def test_the_patterns_of_a_step_start_at_all_nodes_almost_alike(size: int, count: int, turn: int) -> None:
+    """They are some of the pool in a row, whose end is followed by its beginning: two runs, each of them even."""
+    tokenizer = Tokenizer(Graph.from_edges([[], []], size, graph_ptr=[0, size]), lengths=(0, 1, 2), pool=48, threads=1)
+    drawn, whole = tokenizer.graphs([0], count=count, turn=turn), tokenizer.graphs([0])
+    assert len(set(drawn.numbers[0].tolist())) == count
+    there = dict(zip(whole.numbers[0].tolist(), whole.nodes[0].tolist(), strict=True))
+    assert [there[number] for number in drawn.numbers[0].tolist()] == drawn.nodes[0].tolist()
+    for _, slots in drawn.groups():
+        counts = np.bincount(drawn.nodes[0, slots, 0].numpy(), minlength=size)
+        assert counts.max() - counts.min() <= 2
+
+
+def test_a_start_is_uniform_over_graphs_and_over_seeds() -> None:
+    """Of any one pattern of the pool, and of those that steps draw."""
+    graphs_of_seven = Graph.from_edges([[], []], 7 * 400, graph_ptr=np.arange(0, 7 * 401, 7))
+    tokenizer = Tokenizer(graphs_of_seven, lengths=(0, 1), pool=8)
+    by_graph = tokenizer.graphs(np.arange(400)).nodes[:, :, 0].numpy() % 7
+    for slot in (0, 3, 7):
+        assert chisquare(np.bincount(by_graph[:, slot], minlength=7)).pvalue > 1e-4
+    seven = Graph.from_edges([[], []], 7, graph_ptr=[0, 7])
+    by_seed = [Tokenizer(seven, lengths=(0, 1), pool=8, seed=seed).graphs([0]).nodes[0, :, 0] for seed in range(300)]
+    for slot in (0, 3, 7):
+        assert chisquare(np.bincount(torch.stack(by_seed)[:, slot], minlength=7)).pvalue > 1e-4
+    steps = [tokenizer.graphs(np.arange(400), count=2, turn=turn).nodes[:, :, 0].numpy() % 7 for turn in range(2)]
+    assert chisquare(np.bincount(np.concatenate(steps).ravel(), minlength=7)).pvalue > 1e-4
+
+
+def test_steps_draw_every_pattern_of_a_graph_equally_often() -> None:
+    tokenizer = Tokenizer(_collection(), lengths=(1, 2), pool=32)
+    drawn = [tokenizer.graphs(np.arange(4), count=8, turn=turn).numbers for turn in range(400)]
+    counts = np.bincount(torch.cat(drawn).numpy().ravel(), minlength=32)
+    assert (np.abs(counts / counts.mean() - 1) < 0.25).all()
+
+
+def test_a_stride_meets_all_places() -> None:
+    for size in (*range(1, 40), 60, 210, 1000):
+        assert len(set(np.arange(size) * find_stride(size) % size)) == size
+
+
+@settings(max_examples=20)
+@given(st.integers(4, 24), st.integers(0, 3))
+def test_shares_count_all_starts_of_a_scale_alike(count: int, turn: int) -> None:
+    patterns = Tokenizer(_collection(), pool=24, threads=1).graphs([0, 1, 2, 3], count=count, turn=turn)
+    assert patterns.shares is not None
+    assert patterns.sizes is not None
+    assert patterns.sizes.tolist() == [5, 1, 9, 3]
+    torch.testing.assert_close(patterns.shares.sum(1), torch.ones(4))
+    for graph in range(4):
+        for _, slots in patterns.groups():
+            starts, shares = patterns.nodes[graph, slots, 0], patterns.shares[graph, slots]
+            assert float(shares.sum()) == pytest.approx(len(starts) / count)
+            each = [float(shares[starts == node].sum()) for node in starts.unique()]
+            assert each == pytest.approx([each[0]] * len(each))
+
+
+def test_nodes_and_links_have_neither_sizes_nor_shares() -> None:
+    tokenizer = Tokenizer(_graph())
+    for patterns in (tokenizer.nodes([3]), tokenizer.links([[3, 4]])):
+        assert patterns.sizes is None
+        assert patterns.shares is None
+
+
+@pytest.mark.parametrize(("pool", "shares"), [(24, 1), (24, 2), (24, 3), (24, 6), (26, 4), (25, 3)])
+def test_shares_of_the_pool_have_each_pattern_once(pool: int, shares: int) -> None:
+    tokenizer = Tokenizer(_graph(), lengths=(1, 2, 4), pool=pool)
+    whole, parts = tokenizer.links(PAIRS), [tokenizer.links(PAIRS, share=(i, shares)) for i in range(shares)]
+    assert whole.sides is not None
+    for row in range(len(PAIRS)):
+        for side in (0, 1):
+            dealt = [part.numbers[row, part.sides == side].tolist() for part in parts]
+            assert sorted(number for part in dealt for number in part) == list(range(pool))
+            assert max(map(len, dealt)) - min(map(len, dealt)) <= 3  # one per length
+            for part in parts:
+                here = part.sides == side
+                for number, walked in zip(part.numbers[row, here].tolist(), part.nodes[row, here], strict=True):
+                    same = whole.numbers[row, whole.sides == side].tolist().index(number)
+                    assert torch.equal(whole.nodes[row, whole.sides == side][same], walked)
+
+
+def test_a_step_may_draw_from_a_share() -> None:
+    tokenizer = Tokenizer(_graph(), lengths=(1, 2), pool=40)
+    drawn = [tokenizer.links(PAIRS, count=6, turn=3, share=(i, 4)).numbers for i in range(4)]
+    assert all(part.shape == (len(PAIRS), 12) for part in drawn)
+    for a, b in combinations(drawn, 2):
+        assert not set(a.ravel().tolist()) & set(b.ravel().tolist())
+    other = tokenizer.links(PAIRS, count=6, turn=4, share=(0, 4)).numbers
+    assert not torch.equal(other, drawn[0])
 
 
 def test_a_single_graph_is_graph_number_zero() -> None:

@@ -9,10 +9,11 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
+import torch
 
 from gpm import GpmError, Graph, Predictions, Run, train
-from gpm.data.tasks import NodeData
 from gpm.run import FORMAT, read_config, write_config
+from gpm.tasks import ClassTask
 
 NODES = 40
 SMALL: dict[str, Any] = {
@@ -98,14 +99,15 @@ def test_predictions_come_back_from_a_table(trained: Path, tmp_path: Path, suffi
 
 
 def test_several_labels_are_listed() -> None:
-    found = Predictions(["a", "b", 3], np.array([[0.5, 0.9], [0.1, 0.2], [0.7, 0.3]]), [0, 1], multilabel=True)
+    logits = torch.logit(torch.tensor([[0.5, 0.9], [0.1, 0.2], [0.7, 0.3]]))
+    found = Predictions({"node": ["a", "b", 3]}, logits, ClassTask([0, 1], True, "roc_auc"))
     assert found.labels.tolist() == [[True, True], [False, False], [True, False]]
     assert found.columns()["prediction"] == ["0 1", "", "0"]
 
 
 def test_other_graphs_with_the_same_features_are_predicted(trained: Path) -> None:
     run, other = Run.open(trained), Graph.from_edges([[0, 1], [1, 2]], x=np.eye(3))
-    assert run.predictor_for(NodeData(other, "other")).logits(np.arange(3)).shape == (3, 3)
+    assert run.predictor_for(other).logits(np.arange(3)).shape == (3, 3)
 
 
 def test_a_graph_with_other_features_is_refused(trained: Path) -> None:
@@ -113,7 +115,7 @@ def test_a_graph_with_other_features_is_refused(trained: Path) -> None:
     with pytest.raises(GpmError, match=sentence):
         Run.open(trained, _graph(columns=4)).predict()
     with pytest.raises(GpmError, match=r"reads 3 node features \(dense\), this graph has 3 \(categories\)"):
-        Run.open(trained).predictor_for(NodeData(Graph.from_edges([[0], [1]], x=np.ones((2, 3), dtype=int)), "other"))
+        Run.open(trained).predictor_for(Graph.from_edges([[0], [1]], x=np.ones((2, 3), dtype=int)))
 
 
 def test_a_graph_that_was_in_memory_is_given_again(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import itertools
 import json
 import logging
 import os
@@ -21,12 +22,15 @@ if TYPE_CHECKING:
 COMMANDS = {
     "train": (
         "gpm.commands:train_run",
-        "Train a model on the nodes of a graph, score it and save it all in a run folder.",
+        "Train a model on nodes, links or graphs, score it and save it all in a run folder.",
     ),
     "evaluate": ("gpm.commands:evaluate_run", "Score a trained model again, on a part of its split."),
-    "predict": ("gpm.commands:predict_run", "Write the class of every node, with probabilities."),
+    "predict": (
+        "gpm.commands:predict_run",
+        "Write what a model says of nodes, pairs of nodes or graphs, with probabilities.",
+    ),
     "recipes": ("gpm.commands:list_recipes", "List the recipes, with the paper's figures; or show one."),
-    "data": ("gpm.data.listing:data", "List the named datasets, or show what one holds."),
+    "data": ("gpm.data.listing:data", "List the named datasets, show what one holds, or check its parts."),
     "patterns": (
         "gpm.frequent:patterns",
         "Show the most frequent patterns of a graph, or around one node, and draw them.",
@@ -156,15 +160,18 @@ def _spell_out(arguments: Sequence[str], function: Callable[..., Any]) -> list[s
 
         types |= {entry.name: str(entry.type) for entry in fields(Config)}
     waiting, spelled = list(arguments), []
-    parameters = iter(inspect.signature(function).parameters.values())
-    # The parser knows no positional with a default: a bare word is the value of the first parameter, once.
-    bare = [first.name for first in [next(parameters, None)] if first and first.default is not inspect.Parameter.empty]
+    # The parser knows no positional with a default: bare words are the values of the first parameters, in order, as
+    # long as these are text.
+    known = list(inspect.signature(function).parameters.values())
+    bare = [p.name for p in itertools.takewhile(lambda p: p.default == "", known)] or [
+        p.name for p in known[:1] if p.default is not inspect.Parameter.empty
+    ]
     while waiting:
         word = waiting.pop(0)
         word = "--out" + word[2:] if word == "-o" or word.startswith("-o=") else word
         name, has_value, value = word.partition("=")
         if not name.startswith("--"):
-            spelled.append(f"--{bare.pop()}={word}" if bare and not word.startswith("-") else word)
+            spelled.append(f"--{bare.pop(0)}={word}" if bare and not word.startswith("-") else word)
             continue
         key = name[2:].replace("-", "_")
         if types.get(key, "").startswith("list") and not has_value and waiting and waiting[0].startswith("["):

@@ -8,17 +8,17 @@ from torch import nn
 from gpm.data.splits import Split
 from gpm.graph import Graph
 from gpm.nn.features import FeatureMap, FeatureTable
-from gpm.tasks import NodeTask
+from gpm.tasks import ClassTask
 
 WIDTH, STEPS, CHECK_EVERY = 64, 400, 20
 
 
-def score_baselines(graph: Graph, task: NodeTask, split: Split, seed: int = 0) -> dict[str, float]:
+def score_baselines(graph: Graph, task: ClassTask, split: Split, seed: int = 0) -> dict[str, float]:
     """The metric of each baseline on the test part, between 0 and 1."""
     return {"majority": score_majority(task, split), "mlp": score_mlp(graph, task, split, seed)}
 
 
-def score_majority(task: NodeTask, split: Split) -> float:
+def score_majority(task: ClassTask, split: Split) -> float:
     """Always say what is most frequent in training."""
     known = task.targets[torch.tensor(split.train)]
     if task.multilabel:
@@ -43,7 +43,7 @@ class _Mlp(nn.Module):
         return logits
 
 
-def score_mlp(graph: Graph, task: NodeTask, split: Split, seed: int = 0) -> float:
+def score_mlp(graph: Graph, task: ClassTask, split: Split, seed: int = 0) -> float:
     """A two-layer network on the node's own features, its step chosen on validation."""
     torch.manual_seed(seed)
     table = FeatureTable(graph)

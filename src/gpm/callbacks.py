@@ -22,6 +22,7 @@ from tqdm.auto import tqdm
 from gpm.errors import GpmError
 from gpm.files import replacing, write_text
 from gpm.learner import Learner
+from gpm.tasks.metrics import METRICS
 
 
 class StoppedError(Exception):
@@ -84,12 +85,13 @@ class KeepBest(Callback):
     """Hands over the weights whenever validation is better than ever before.
 
     Args:
-        metric: What to look at: larger is better, but for the loss.
+        metric: What to look at.
         save: What to do with the model.
     """
 
     def __init__(self, metric: str, save: Callable[[torch.nn.Module], None]) -> None:
         self.metric, self.save = f"val_{metric}", save
+        self.sign = 1 if METRICS[metric].larger else -1
         self.best, self.epoch = -float("inf"), 0
 
     def state_dict(self) -> dict[str, Any]:
@@ -99,7 +101,7 @@ class KeepBest(Callback):
         self.best, self.epoch = state_dict["best"], state_dict["epoch"]
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        value = float(trainer.callback_metrics[self.metric]) * (-1 if self.metric == "val_loss" else 1)
+        value = float(trainer.callback_metrics[self.metric]) * self.sign
         if value > self.best:
             self.best, self.epoch = value, trainer.current_epoch + 1
             assert isinstance(pl_module, Learner)
@@ -178,8 +180,8 @@ class Progress(Callback):
     """
 
     def __init__(self, metric: str, show: bool = True, every: float = 20.0) -> None:
-        self.metric, self.show, self.every = f"val_{metric}", show, every
-        self.best = -float("inf")
+        self.metric, self.kind, self.show, self.every = f"val_{metric}", METRICS[metric], show, every
+        self.best: float | None = None
         self._bar: Any = None
         self._said = 0.0
 
@@ -192,13 +194,15 @@ class Progress(Callback):
         if self._bar is None:
             return
         found = trainer.callback_metrics
-        self.best = max(self.best, float(found[self.metric]))
         loss, value = float(found["train_loss"]), float(found[self.metric])
-        self._bar.set_postfix_str(f"loss {loss:.3f}, val {value:.2%}, best {self.best:.2%}")
+        better = max if self.kind.larger else min
+        self.best = value if self.best is None else better(self.best, value)
+        shown, best = self.kind.show(value), self.kind.show(self.best)
+        self._bar.set_postfix_str(f"loss {loss:.3f}, val {shown}, best {best}")
         self._bar.update(1)
         epoch = trainer.current_epoch + 1
         if self._bar.disable and (time.monotonic() - self._said > self.every or epoch == trainer.max_epochs):
-            _log.info("epoch %d of %d: loss %.3f, val %.2f%%", epoch, trainer.max_epochs, loss, 100 * value)
+            _log.info("epoch %d of %d: loss %.3f, val %s", epoch, trainer.max_epochs, loss, shown)
             self._said = time.monotonic()
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:

@@ -5,42 +5,68 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpm.files import write_text
+from gpm.recipes import is_comparable
+from gpm.tasks.metrics import METRICS
 
 if TYPE_CHECKING:
+    from gpm.config import Config
     from gpm.recipes import Recipe
     from gpm.run import Run
+
+
+_PREDICT = {
+    "node": "gpm predict . -o nodes.csv   # the class of every node, with probabilities",
+    "link": "gpm predict . --recommend 10 --node NAME   # likely new neighbours",
+    "graph": "gpm predict . -o graphs.csv  # of every graph",
+}
+_SEEN = {
+    "node": "The model has seen the features and edges of all nodes, but only the labels of the training part.",
+    "link": "The model has seen the features of all nodes, but no edge of the validation and test parts.",
+    "graph": "The model has seen no graph of the test part; those of the validation part chose the epoch.",
+}
+_LEAKY = "Protocol paper: test edges were walked, so that the figure is no measure of quality."
+
+
+def _describe_patterns(config: Config) -> str:
+    return f"- Patterns: walks of lengths {config.lengths}, {config.patterns} in training, {config.pool} at inference."
 
 
 def write_card(run: Run, result: dict[str, Any], recipe: Recipe) -> None:
     """Write `README.md` of a run with its final figures."""
     config, facts = run.config, run.facts
-    metric = result["metric"]
-    paper = "" if recipe.paper_mean is None else f" (the paper: {recipe.paper_mean:.2f} ± {recipe.paper_std:.2f})"
-    classes, graph = len(facts["classes"]), run.data.graph
+    kind = METRICS[result["metric"]]
+    level, graph = result["task"], run.data.graph
+    paper = recipe.beside_paper(kind) if is_comparable(config, recipe.changed) else ""
+    several = f"{graph.num_graphs:,} graphs, " if level == "graph" else ""
+    name = "Neural Graph Pattern Machine" if config.model == "gpm" else f"baseline ({config.model})"
     epochs = f"Epoch {result['best_epoch']} of {result['epochs']}"
     lines = [
-        f"# GPM on {result['data']}",
+        f"# {config.model.upper()} on {result['data']}",
         "",
-        f"A Neural Graph Pattern Machine with {facts['parameters']:,} parameters, trained on {result['data']}"
-        f" ({graph.num_nodes:,} nodes, {graph.num_edges:,} directed edges) to predict {classes} classes of nodes.",
+        f"A {name} with {facts['parameters']:,} parameters, trained on the {level}s of {result['data']}"
+        f" ({several}{graph.num_nodes:,} nodes, {graph.num_edges:,} directed edges): {run.task.describe()}.",
         "",
         "| | validation | test |",
         "|---|---|---|",
-        f"| {metric} | {result['val'][metric]:.2%} | {result['test'][metric]:.2%}{paper} |",
+        *(
+            f"| {METRICS[key].title} | {METRICS[key].show(result['val'][key])} | {METRICS[key].show(value)}"
+            f"{paper if key == result['metric'] else ''} |"
+            for key, value in result["test"].items()
+        ),
         "",
         f"- Protocol: {result['protocol']}; seed {config.seed}; split digest `{result['split_digest']}`.",
         f"- {epochs}, {result['train_seconds']:.0f} s of training, {result['date']}.",
-        f"- Patterns: walks of lengths {config.lengths}, {config.patterns} in training and {config.pool} at inference.",
+        *([_describe_patterns(config)] if config.model == "gpm" else []),
         "- Every option is in `config.yaml`, versions and devices are in `environment.json`, epochs in `metrics.csv`.",
         *([f"- {recipe.note}"] if recipe.note else []),
         "",
         "```sh",
         "gpm evaluate .               # score the test part again",
-        "gpm predict . -o nodes.csv   # the class of every node, with probabilities",
+        _PREDICT[level],
         "```",
         "",
-        "The figure is of one split and one seed: expect another seed to differ. The model has seen the features and",
-        "edges of all nodes, but only the labels of the training part.",
+        "The figure is of one split and one seed: expect another seed to differ.",
+        _SEEN[level] if config.protocol == "strict" or level != "link" else _LEAKY,
         "",
     ]
     write_text(run.folder / "README.md", "\n".join(lines))

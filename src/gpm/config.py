@@ -59,21 +59,32 @@ class ModelOptions:
         layers: Transformer layers over patterns; by default those of the size.
         heads: Their attention heads; by default those of the size.
         ffn: Hidden width of their feed-forward part, as a multiple of the width.
-        path: Semantic path encoder.
-        path_layers: Layers of a transformer or GRU along a path.
+        path: Semantic path encoder: transformer, gru or mean (the paper's), or conv, which sees the order of steps.
+        path_layers: Layers of a transformer, GRU or convolution along a path.
         path_heads: Attention heads along a path.
         path_ffn: Hidden width of the feed-forward part along a path, as a multiple of the width.
         path_position: Whether a position of the path has a learned embedding.
+        recall: A position knows how many steps ago the walk was there last, up to so many, and so which steps lead
+            back; 0 does not.
         anonymous: Anonymous path encoder.
         anonymous_weight: lambda, the weight of the anonymous path.
         learn_weight: Learn lambda, from that value on.
         vocabulary: Shapes with an embedding of their own; rarer ones share `vocabulary / 4` by hash (topology: shape).
+        features: What is read of a node: auto (its features; if there are none, the logarithm of its degree), degree (a
+            category per degree, in place of features) or constant (nothing).
+        stars: Also read the star around a node, its edges and neighbours at once, as one category; for features that
+            are categories or one-hot, or for none.
         bag_of_words: Read node features as counts of words: damped by log(1 + x), every row scaled to one length; auto
             does so for features that are mostly zero and never negative.
-        pe: Positional embedding of nodes: lap (Laplacian eigenvectors), rwse (return probabilities) or none.
+        pe: Positional embedding of nodes: lap (Laplacian eigenvectors), rwse (return probabilities), rings (closed
+            walks that never turn straight back, by their length) or none.
         pe_dim: Its columns.
-        readout: The instance is the mean of its patterns, or a learned class token (whose attention weighs patterns).
+        readout: The instance is the mean of its patterns, a learned class token (whose attention weighs patterns), or,
+            for graphs, the mean times the number of nodes: an estimate of the sum over nodes.
         fusion: Add the patterns weighted by a learned attention to the readout.
+        head: What reads the instance: one linear map, or two with a ReLU between.
+        pair: How the endpoints of a link meet: joint (one bag of patterns, marked by where they meet) or product (of
+            the endpoints' embeddings, the paper's).
         dropout: On patterns, inside the machine and before the head.
         feature_dropout: On the entries of node features.
     """
@@ -83,20 +94,25 @@ class ModelOptions:
     layers: int | None = None
     heads: int | None = None
     ffn: float = 2.0
-    path: Literal["transformer", "gru", "mean"] = "transformer"
+    path: Literal["transformer", "gru", "conv", "mean"] = "transformer"
     path_layers: int = 1
     path_heads: int = 1
     path_ffn: float = 2.0
     path_position: Literal["none", "learned"] = "none"
+    recall: int = 0
     anonymous: Literal["gru", "mean", "transformer", "none"] = "gru"
     anonymous_weight: float = 0.5
     learn_weight: bool = False
     vocabulary: int = 1024
+    features: Literal["auto", "degree", "constant"] = "auto"
+    stars: bool = False
     bag_of_words: Literal["auto", "yes", "no"] = "auto"
-    pe: Literal["none", "lap", "rwse"] = "none"
+    pe: Literal["none", "lap", "rwse", "rings"] = "none"
     pe_dim: int = 8
-    readout: Literal["mean", "class"] = "mean"
+    readout: Literal["mean", "class", "sum"] = "mean"
     fusion: bool = False
+    head: Literal["linear", "mlp"] = "linear"
+    pair: Literal["joint", "product"] = "joint"
     dropout: float = 0.3
     feature_dropout: float = 0.0
 
@@ -107,11 +123,12 @@ class TrainOptions:
 
     Attributes:
         seed: Of split, weights, patterns and dropout.
-        split: public (the dataset's own), or shares of train, validation and test such as 60/20/20; auto takes what the
+        split: public (the dataset's own), or shares of train, validation and test such as 60/20/20; of graphs also
+            folds such as 10-fold (of which the seed chooses one) and, of molecules, scaffold; auto takes what the
             dataset is known for.
         metric: What is reported and selected on; auto takes what the dataset is known for.
         select: Keep the epoch with the best validation metric, or with the lowest validation loss, which is less noisy
-            where few nodes validate.
+            where few instances validate.
         epochs: At most so many passes over the training part.
         patience: Stop after so many epochs without a better validation; 0 never stops early.
         batch: Instances per step.
@@ -129,7 +146,9 @@ class TrainOptions:
 
     seed: int = 0
     split: str = "auto"
-    metric: Literal["auto", "accuracy", "roc_auc", "f1"] = "auto"
+    metric: Literal[
+        "auto", "accuracy", "roc_auc", "f1", "mae", "rmse", "hits@20", "hits@50", "hits@100", "mrr", "ap"
+    ] = "auto"
     select: Literal["metric", "loss"] = "metric"
     epochs: int = 60
     patience: int = 0
@@ -151,10 +170,25 @@ class Config(TrainOptions, ModelOptions, PatternOptions):
     """All options of a run, checked on creation.
 
     Attributes:
-        data: A dataset's name, a saved graph's folder or a PyG file.
+        data: A dataset's name, a saved graph's folder, a PyG file, or a table of molecules.
+        task: What is predicted: something of each node, links between nodes, or something of each graph; auto takes
+            what the data is known for.
+        protocol: Of links: strict (held-out edges can be seen nowhere) or paper (the published figures' own: test edges
+            are walked, which flatters).
+        smiles: The column of a table of molecules that holds SMILES.
+        target: Its column to predict, or several, separated by commas.
+        model: gpm, or a baseline on the same data: gcn, gat, sage, gin, appnp, gps, or mlp, which sees no edges.
+        hide: Hide the links of a training batch from a baseline's messages, as a gpm's walks never cross their own
+            link; with large batches little is left to hear.
     """
 
     data: str = ""
+    task: Literal["auto", "node", "link", "graph"] = "auto"
+    protocol: Literal["strict", "paper"] = "strict"
+    smiles: str = ""
+    target: str = ""
+    model: Literal["gpm", "gcn", "gat", "sage", "gin", "appnp", "gps", "mlp"] = "gpm"
+    hide: bool = True
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
@@ -220,7 +254,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "dropout": (0, 0.99), "feature_dropout": (0, 0.99), "epochs": (1, 1_000_000), "patience": (0, 1_000_000),
     "batch": (1, 10_000_000), "lr": (0, 100), "warmup": (0, 10_000_000), "decay": (0, 100), "smoothing": (0, 0.99),
     "clip": (1e-9, 1e9), "average": (0, 1_000_000), "patterns": (1, 1_000_000), "pool": (1, 1_000_000),
-    "val_patterns": (0, 1_000_000), "seed": (0, 2**63 - 1), "anonymous_weight": (-1000, 1000),
+    "recall": (0, MAX_POSITIONS), "val_patterns": (0, 1_000_000), "seed": (0, 2**63 - 1),
+    "anonymous_weight": (-1000, 1000),
 }  # fmt: skip
 
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 import torch
+from numpy.typing import NDArray
+from torch.utils.data import ConcatDataset
 
 from gpm.errors import GpmError, kind_of
 from gpm.graph import Graph
+from gpm.intake import as_array
 
 if TYPE_CHECKING:
     import networkx as nx
-    from torch_geometric.data import Data
+    from torch_geometric.data import Data, Dataset, InMemoryDataset
+
+_KEYS = ("edge_weight", "edge_attr", "x", "y")  # what is read of a PyG Data beside its edges
 
 
 def sparse_to_scipy(tensor: torch.Tensor) -> sp.csr_array:
@@ -36,8 +42,8 @@ def _to_torch(features: Any) -> torch.Tensor:
     return torch.from_numpy(np.array(features))
 
 
-def from_pyg(data: Data | list[Data], **options: Any) -> Graph:
-    """Take a PyG `Data`, a list of them, a `Batch` or a `Dataset`.
+def from_pyg(data: Data | Sequence[Data] | Dataset, **options: Any) -> Graph:
+    """Take a PyG `Data`, a list of them, a `Batch`, a `Dataset`, or torch's `ConcatDataset` of several.
 
     `x`, `edge_index`, `edge_attr`, `edge_weight`, `y`, `num_nodes`, `names` and, for a collection, `ptr` are read.
     Everything else stays with the caller, and so do the names of a collection. `options` are those of
@@ -45,29 +51,121 @@ def from_pyg(data: Data | list[Data], **options: Any) -> Graph:
     """
     from torch_geometric.data import Batch, Data, Dataset
 
-    if isinstance(data, Dataset):
-        data = list(data) if len(data) > 1 else data[0]
+    parts = list(data.datasets) if isinstance(data, ConcatDataset) else [data]
+    if all(isinstance(part, Dataset) for part in parts):
+        if all(map(_is_collated, parts)):
+            return from_collated(parts, **options)
+        data = list(data)
+        data = data[0] if len(data) == 1 else data
     if isinstance(data, (list, tuple)):
         if not data:
             raise GpmError("the list of graphs is empty; give at least one PyG Data.")
+        if all(type(graph) is Data for graph in data):
+            return _from_list(data, **options)
         try:
-            data = Batch.from_data_list(list(data))
+            data = Batch.from_data_list(list(data))  # a class of the user's may say itself how it is joined
         except (KeyError, AttributeError, RuntimeError, TypeError) as error:
-            raise GpmError(
-                f"the graphs of the list do not go together ({error}); give all the same attributes."
-            ) from None
+            raise _apart(error) from None
     if not isinstance(data, Data):
         raise GpmError(f"give a PyG Data, a list of them, a Batch or a Dataset, not a {kind_of(data)}.")
     if "edge_index" not in data or data.num_nodes is None:
         raise GpmError(
             "the PyG object has no edge_index or no number of nodes; set data.edge_index and data.num_nodes."
         )
-    found = {key: data[key] for key in ("edge_weight", "edge_attr", "x", "y") if key in data and data[key] is not None}
+    found = {key: data[key] for key in _KEYS if key in data and data[key] is not None}
     if "names" in data and data["names"] is not None and "ptr" not in data:
         found["names"] = data["names"]
     if "ptr" in data:
         found["graph_ptr"] = data["ptr"]
     return Graph.from_edges(data.edge_index, data.num_nodes, **(found | options))
+
+
+def from_collated(datasets: Sequence[InMemoryDataset], **options: Any) -> Graph:
+    """Take the graphs of PyG's `InMemoryDataset`s, one dataset after the other, as the whole arrays they are kept in.
+
+    Some hundred times faster than graph by graph. What a dataset would do to each graph when asked for it (`transform`,
+    a selection such as `dataset[:10]`) is not done: `from_pyg` looks out for that. `options` are those of
+    `Graph.from_edges`.
+    """
+    stores = [{key: rows for key, rows in part._data.to_dict().items() if key in part.slices} for part in datasets]
+    num_nodes = np.concatenate([_count_nodes(part) for part in datasets])
+    num_edges = np.concatenate([_count_edges(part) for part in datasets])
+    return _join(_concatenate(stores), num_nodes, num_edges, options)
+
+
+def _from_list(graphs: Sequence[Data], **options: Any) -> Graph:
+    stores = [graph.to_dict() for graph in graphs]
+    counts = [graph.num_nodes for graph in graphs]
+    bare = next((i for i, store in enumerate(stores) if store.get("edge_index") is None or counts[i] is None), None)
+    if bare is not None:
+        raise _apart(f"graph {bare} has no edge_index or no number of nodes")
+    num_edges = np.array([store["edge_index"].shape[-1] for store in stores])
+    return _join(_concatenate(stores), np.array(counts), num_edges, options)
+
+
+def _join(rows: dict[str, Any], num_nodes: NDArray, num_edges: NDArray, options: dict[str, Any]) -> Graph:
+    """One graph of many, whose edges count the nodes of each from 0."""
+    graph_ptr = np.concatenate([[0], np.cumsum(num_nodes)])
+    edge_index = as_array(rows.pop("edge_index")) + np.repeat(graph_ptr[:-1], num_edges)
+    return Graph.from_edges(edge_index, int(graph_ptr[-1]), **({"graph_ptr": graph_ptr} | rows | options))
+
+
+def _concatenate(stores: list[dict[str, Any]]) -> dict[str, Any]:
+    """What is read of each store, one after the other."""
+    rows = {}
+    for key in ("edge_index", *_KEYS):
+        values = [store[key] for store in stores if store.get(key) is not None]
+        if values and len(values) < len(stores):
+            bare = next(i for i, store in enumerate(stores) if store.get(key) is None)
+            raise _apart(f"graph {bare} has no {key}")
+        try:
+            if values:
+                rows[key] = _stack(values, dim=-1 if key == "edge_index" else 0)
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+            raise _apart(f"{key}: {error}") from None
+    return rows
+
+
+def _stack(values: list[Any], dim: int) -> Any:
+    if any(sp.issparse(value) or getattr(value, "layout", torch.strided) != torch.strided for value in values):
+        parts = [value if sp.issparse(value) else sparse_to_scipy(value) for value in values]
+        return sp.vstack(parts, format="csr")
+    tensors = [torch.as_tensor(value) for value in values]
+    return torch.cat([tensor[None] if tensor.dim() == 0 else tensor for tensor in tensors], dim)
+
+
+def _is_collated(dataset: Dataset) -> bool:
+    """Whether a dataset gives its graphs just as they lie in its arrays."""
+    from torch_geometric.data import Data, InMemoryDataset
+
+    return (
+        isinstance(dataset, InMemoryDataset)
+        and type(dataset).get is InMemoryDataset.get
+        and type(dataset._data) is Data
+        and dataset._indices is None
+        and dataset.transform is None
+        and "edge_index" in (dataset.slices or {})
+        and _count_nodes(dataset) is not None
+    )
+
+
+def _count_nodes(dataset: InMemoryDataset) -> NDArray | None:
+    """The number of nodes of each graph `[G]`, if PyG has noted it."""
+    counts = getattr(dataset._data._store, "_num_nodes", None)
+    if counts is None and "x" in dataset.slices:
+        return np.diff(as_array(dataset.slices["x"]))
+    return None if counts is None else np.asarray(counts)
+
+
+def _count_edges(dataset: InMemoryDataset) -> NDArray:
+    """The number of edges of each graph `[G]`."""
+    counts = np.diff(as_array(dataset.slices["edge_index"]))
+    # PyG's reader of TU files forgets graphs without edges at the end
+    return np.pad(counts, (0, len(_count_nodes(dataset)) - len(counts)))  # type: ignore[arg-type]
+
+
+def _apart(reason: object) -> GpmError:
+    return GpmError(f"the graphs of the list do not go together ({reason}); give all the same attributes.")
 
 
 def to_pyg(graph: Graph) -> Data | list[Data]:

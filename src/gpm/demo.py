@@ -9,6 +9,7 @@ import numpy as np
 from gpm.draw import save_frequent
 from gpm.errors import GpmError
 from gpm.frequent import FrequentPattern
+from gpm.predictor import Predictor
 from gpm.run import Run
 from gpm.shapes import name_shape, shape_of
 from gpm.topology import find_topologies
@@ -23,6 +24,8 @@ def weigh_patterns(run: Run, node: object, top: int = 10) -> list[FrequentPatter
         top: How many shapes, the heaviest first.
     """
     graph, predictor = run.data.graph, run.predictor
+    if not isinstance(predictor, Predictor):
+        raise GpmError(f"a {run.config.model} has no patterns to weigh; train a gpm.")
     patterns = predictor.tokenizer.nodes([graph.find(node)])
     output = next(predictor.outputs(np.array([graph.find(node)])))
     if output.weights is None:
@@ -59,7 +62,7 @@ def demo(out: Path = Path("demo"), quiet: bool = False) -> None:
     said = run.predict_ids(run.split.test)
     right = [
         i for i, (node, label) in enumerate(zip(run.split.test, said.labels, strict=True))
-        if label == run.data.labels[node] and CLASSES[label] == "house roof"
+        if label == int(run.task.targets[node]) and CLASSES[label] == "house roof"
     ]  # fmt: skip
     chosen = max(right, key=lambda i: float(said.probability[i].max()), default=0)  # the surest of them
     node, label = said.names[chosen], int(said.labels[chosen])

@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpm.config import Config
-from gpm.data.tasks import NodeData, load_node_data
+from gpm.data.tasks import load_node_data
 from gpm.errors import GpmError
 from gpm.graph import Graph
-from gpm.predictor import Predictor
+from gpm.predictor import Predicts
 from gpm.run import Run
+from gpm.tasks import ClassTask
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -57,7 +58,9 @@ class NodeClassifier:
             folder = tempfile.mkdtemp(prefix="gpm-")
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)  # it lives as long as the estimator
             out = Path(folder) / "run"
-        run = train(data, out=Path(out), device=self.device, quiet=not self.progress, **self._options)
+        run = train(
+            data, out=Path(out), device=self.device, quiet=not self.progress, **(self._options | {"task": "node"})
+        )
         assert isinstance(run, Run)
         self.run_ = run
         return self
@@ -72,12 +75,14 @@ class NodeClassifier:
         run = self._fitted()
         predictor, graph = self._predictor(run, data)
         ids = np.arange(graph.num_nodes) if nodes is None else np.asarray(nodes)
-        return run.task.probabilities(predictor.logits(ids, progress=self.progress)).numpy()
+        return run.task.answers(predictor.logits(ids, progress=self.progress)).numpy()
 
     def predict(self, data: Data | Graph | str | None = None, nodes: NDArray | None = None) -> NDArray:
         """Classes `[B]`; for several labels per node, yes or no `[B, C]`."""
         chances = self.predict_proba(data, nodes)
-        return chances >= 0.5 if self._fitted().task.multilabel else self.classes_[chances.argmax(1)]
+        task = self._fitted().task
+        assert isinstance(task, ClassTask)
+        return task.choose(chances)
 
     def score(self, data: Data | Graph | str | None = None) -> float:
         """The metric on the test part of the split, between 0 and 1; given a graph, on all its labelled nodes."""
@@ -85,23 +90,22 @@ class NodeClassifier:
         if data is None:
             return run.evaluate("test")[run.config.metric]
         given = load_node_data(data)
-        task = type(run.task).of(given.labels, run.config.metric)
-        if task.classes != run.task.classes:
+        task, mine = ClassTask.of(given.labels, run.config.metric), run.task
+        assert isinstance(mine, ClassTask)
+        if task.classes != mine.classes:
             raise GpmError(
-                f"the graph's classes are {task.classes}, the model's {run.task.classes}; they must be the same."
+                f"the graph's classes are {task.classes}, the model's {mine.classes}; they must be the same."
             )
         known = np.flatnonzero(~np.isnan(given.labels).all(-1) if task.multilabel else given.labels >= 0)
-        return task.score(self._predictor(run, given)[0].logits(known), task.targets[known])[run.config.metric]
+        return task.score(self._predictor(run, given.graph)[0].logits(known), task.targets[known])[run.config.metric]
 
-    def _predictor(self, run: Run, data: Any) -> tuple[Predictor, Graph]:
+    def _predictor(self, run: Run, data: Any) -> tuple[Predicts, Graph]:
         if data is None:
             return run.predictor, run.data.graph
-        if isinstance(data, NodeData):
-            return run.predictor_for(data), data.graph
         graph = data if isinstance(data, Graph) else None
         if graph is None:
             graph = load_node_data(data).graph if isinstance(data, (str, Path)) else Graph.from_pyg(data)
-        return run.predictor_for(NodeData(graph, "graph")), graph
+        return run.predictor_for(graph), graph
 
     def _fitted(self) -> Run:
         if self.run_ is None:

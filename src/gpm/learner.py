@@ -11,16 +11,16 @@ import lightning.pytorch as pl
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from gpm.config import Config
+from gpm.data.links import LinkData, LinkSplit
+from gpm.data.load import TaskData
 from gpm.data.splits import Split
 from gpm.hashing import MASK, TRAINING_STEP, make_key
-from gpm.nn import GraphPatternMachine
-from gpm.nn.paths import NodeMaps
-from gpm.predictor import POSITIONS, Predictor
-from gpm.tasks import NodeTask
+from gpm.predictor import Predicts
+from gpm.tasks import Task
 
 VALIDATION_SHARE = 0.25  # of the cost of an epoch may go to validating it
 BACKWARD = 2.0  # a training step costs its forward pass and about so many more
@@ -59,53 +59,79 @@ class Ids(Dataset[Tensor]):
         return self.ids[places]
 
 
-class Learner(pl.LightningModule):
-    """Trains a model on the nodes of one graph.
+class Examples:
+    """Instances by their ids, as a model reads them, with what is wanted of them.
 
-    The random bits of a step (dropout, sign flips) are a function of (seed, step), its patterns of (seed, node, step):
-    a run that is resumed at an epoch goes on exactly as it would have.
+    A training step on links reads as many non-edges beside the edges, drawn afresh for every step.
 
     Args:
-        predictor: Model, tokenizer and features.
-        task: Loss and metrics.
+        data: What the instances are of.
+        task: What is wanted.
         split: The parts.
+        seed: Of the non-edges.
+    """
+
+    def __init__(self, data: TaskData, task: Task, split: Split, seed: int) -> None:
+        self.data, self.task, self.split, self.seed = data, task, split, seed
+        self.pairs = torch.tensor(split.pairs) if isinstance(split, LinkSplit) else None
+
+    def take(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Instances of the split, and their targets."""
+        return ids if self.pairs is None else self.pairs[ids], self.task.targets[ids]
+
+    def draw(self, ids: Tensor, turn: int) -> tuple[Tensor, Tensor]:
+        """The examples of a training step."""
+        inputs, targets = self.take(ids)
+        if not isinstance(self.data, LinkData):
+            return inputs, targets
+        assert isinstance(self.split, LinkSplit)
+        others = torch.from_numpy(self.data.draw_negatives(self.split, len(ids), self.seed, turn))
+        return torch.cat([inputs, others]), torch.cat([targets, targets.new_zeros(len(others))])
+
+
+class Learner(pl.LightningModule):
+    """Trains a model on the instances of one graph or collection.
+
+    The random bits of a step (dropout, sign flips, non-edges) are a function of (seed, step), its patterns of (seed,
+    instance, step): a run that is resumed at an epoch goes on exactly as it would have.
+
+    Args:
+        predictor: Model and what it reads.
+        examples: Instances and targets.
         config: How to train.
     """
 
-    def __init__(self, predictor: Predictor, task: NodeTask, split: Split, config: Config) -> None:
+    def __init__(self, predictor: Predicts, examples: Examples, config: Config) -> None:
         super().__init__()
         self.model = predictor.model
         self.averaged = copy.deepcopy(predictor.model).requires_grad_(False) if config.average else None
-        self.predictor, self.task, self.split, self.config = predictor, task, split, config
-        self.steps_per_epoch = math.ceil(len(split.train) / config.batch)
+        self.predictor, self.examples, self.config = predictor, examples, config
+        self.task, self.split = examples.task, examples.split
+        self.steps_per_epoch = math.ceil(len(self.split.train) / config.batch)
         self._compiled = [torch.compile(self.model, dynamic=True)] if config.compile else []  # in a list: no submodule
-        self._found: list[tuple[Tensor, Tensor]] = []
-        self._maps: NodeMaps | None = None
 
     @property
-    def final_model(self) -> GraphPatternMachine:
+    def final_model(self) -> nn.Module:
         """The weights that are validated and kept: averaged ones if the options say so."""
-        return self.model if self.averaged is None else self.averaged
+        kept: nn.Module = self.model if self.averaged is None else self.averaged
+        return kept
 
     def train_dataloader(self) -> DataLoader[Tensor]:
         batches = Batches(len(self.split.train), self.config.batch, self.config.seed)
         return DataLoader(Ids(self.split.train), sampler=batches, batch_size=None)
 
     def val_dataloader(self) -> DataLoader[Tensor]:
-        longest = max(self.config.lengths) + 1
-        size = min(self.config.batch, max(1, POSITIONS // (self.val_patterns * longest)))
-        places = [list(range(i, min(i + size, len(self.split.val)))) for i in range(0, len(self.split.val), size)]
-        return DataLoader(Ids(self.split.val), sampler=places, batch_size=None)
+        return DataLoader(Ids(self.split.val), sampler=[list(range(len(self.split.val)))], batch_size=None)
 
     def on_train_batch_start(self, batch: Tensor, batch_idx: int) -> None:
         step = make_key(self.config.seed, TRAINING_STEP) + self.global_step * 4096 + self.global_rank
         torch.manual_seed(make_key(step & MASK) >> 1)
 
     def training_step(self, batch: Tensor, batch_idx: int) -> Tensor:
-        patterns = self.predictor.tokenizer.nodes(batch, count=self.config.patterns, turn=self.global_step)
-        model = self._compiled[0] if self._compiled else self.model
-        output = model(patterns, self.predictor.table)
-        loss = self.task.loss(output.logits, self.task.targets[batch.cpu()].to(output.logits.device))
+        inputs, targets = self.examples.draw(batch.cpu(), self.global_step)
+        model: Any = self._compiled[0] if self._compiled else self.model
+        logits = self.predictor.learn(inputs, self.global_step, model)
+        loss = self.task.loss(logits, targets.to(logits.device))
         self.log("train_loss", loss.detach(), on_step=False, on_epoch=True, batch_size=len(batch))
         return loss
 
@@ -117,6 +143,8 @@ class Learner(pl.LightningModule):
         with torch.no_grad():
             for kept, now in zip(self.averaged.parameters(), self.model.parameters(), strict=True):
                 kept.lerp_(now, share)
+            for kept, now in zip(self.averaged.buffers(), self.model.buffers(), strict=True):
+                kept.copy_(now)
 
     @property
     def val_patterns(self) -> int:
@@ -124,22 +152,13 @@ class Learner(pl.LightningModule):
         config = self.config
         if config.val_patterns:
             return config.val_patterns
-        worth = (
-            VALIDATION_SHARE * (1 + BACKWARD) * config.patterns * len(self.split.train) / max(1, len(self.split.val))
-        )
+        read = len(self.split.train) * (1 if self.examples.pairs is None else 2)  # as many non-edges
+        worth = VALIDATION_SHARE * (1 + BACKWARD) * config.patterns * read / max(1, len(self.split.val))
         return min(config.pool, max(config.patterns, int(worth) // len(config.lengths) * len(config.lengths)))
 
     def validation_step(self, batch: Tensor, batch_idx: int) -> None:
-        if batch_idx == 0:  # here, where the precision is that of the step
-            self._maps = self.predictor.map_nodes(self.final_model, self.val_patterns * len(self.split.val))
-        patterns = self.predictor.tokenizer.nodes(batch, count=self.val_patterns)
-        logits = self.final_model(patterns, self.predictor.table, self._maps).logits
-        self._found.append((logits.float().cpu(), self.task.targets[batch.cpu()]))
-
-    def on_validation_epoch_end(self) -> None:
-        logits, targets = (torch.cat(parts) for parts in zip(*self._found, strict=True))
-        self._found.clear()
-        self._maps = None
+        inputs, targets = self.examples.take(batch.cpu())
+        logits = self.predictor.logits(inputs, patterns=self.val_patterns, model=self.final_model)
         for name, value in self.task.score(logits, targets).items():
             self.log(f"val_{name}", value, batch_size=len(targets))
 

@@ -6,6 +6,8 @@ seed, of the length that j has. Training draws m of the k per step; inference us
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -18,6 +20,7 @@ from torch import Tensor
 from gpm.errors import GpmError, kind_of, whole_number
 from gpm.graph import Graph
 from gpm.hashing import GOLDEN, GRAPH_START, MASK, POOL, below_array, make_key, mix_array
+from gpm.marks import mark_meetings
 from gpm.topology import KINDS, MAX_POSITIONS, Kind, Topologies, find_topologies
 from gpm.walks import TensorGraph, WalkRule, walk, walk_tensors
 
@@ -34,6 +37,8 @@ class Patterns:
         table: The distinct topologies of the batch (on the host).
         edges: Ids of the edges crossed `[B, M, L]`, -1 where none was; None unless asked for.
         sides: For links, the endpoint (0 or 1) at which the patterns of a slot start `[M]`; else None.
+        marks: For links, how each position is reached from the other endpoint `[B, M, L+1]`, if asked for.
+        sizes: For graphs, their numbers of nodes `[B]`; else None.
     """
 
     nodes: Tensor
@@ -43,6 +48,8 @@ class Patterns:
     table: Topologies
     edges: Tensor | None = None
     sides: Tensor | None = None
+    marks: Tensor | None = None
+    sizes: Tensor | None = None
 
     def groups(self) -> Iterator[tuple[int, slice]]:
         """Each scale with its slots: `nodes[:, slots, :scale + 1]` is one dense block without padding."""
@@ -52,6 +59,18 @@ class Patterns:
             if i == len(scales) or scales[i] != scales[first]:
                 yield scales[first], slice(first, i)
                 first = i
+
+    @property
+    def shares(self) -> Tensor | None:
+        """Of graphs, weights of the patterns `[B, M]`: they add up to 1 and, in each scale, count all starts alike."""
+        if self.sizes is None:
+            return None
+        starts, parts = self.nodes[:, :, 0], []
+        for _, slots in self.groups():
+            mine = starts[:, slots]
+            weight = 1.0 / (mine[:, :, None] == mine[:, None, :]).sum(2)  # (B, m): by patterns with the same start
+            parts.append(weight / weight.sum(1, keepdim=True) * (mine.shape[1] / starts.shape[1]))
+        return torch.cat(parts, 1)
 
     def to(self, device: torch.device | str) -> Patterns:
         """The same patterns on another device."""
@@ -124,32 +143,58 @@ class Tokenizer:
         owners = _integers(nodes, "nodes", 1)
         return self._collect([(owners, owners)], count, turn, None)
 
-    def links(self, pairs: ArrayLike, *, count: int | None = None, turn: int = 0, forbid: bool = False) -> Patterns:
+    def links(
+        self,
+        pairs: ArrayLike,
+        *,
+        count: int | None = None,
+        turn: int = 0,
+        forbid: bool = False,
+        marks: bool = False,
+        share: tuple[int, int] = (0, 1),
+    ) -> Patterns:
         """Patterns of links `[B, 2]`: those of one endpoint beside those of the other, `count` from each.
 
         Args:
             pairs: The endpoints.
             count, turn: As for nodes, for each endpoint.
             forbid: Treat the link itself as if it were not there: it is not crossed, and no topology shows it.
+            marks: Also say where the patterns of the two endpoints meet, as `gpm.marks` describes.
+            share: Draw from the i-th of n shares of the pool, (i, n), which have no pattern in common.
         """
         ends = _integers(pairs, "pairs", 2)
         if ends.shape[1] != 2:
             raise GpmError(f"pairs must have shape [B, 2], got {list(ends.shape)}.")
-        return self._collect(
-            [(ends[:, 0], ends[:, 0]), (ends[:, 1], ends[:, 1])], count, turn, ends if forbid else None
-        )
+        sides: list[tuple[NDArray, NDArray | None]] = [(ends[:, 0], ends[:, 0]), (ends[:, 1], ends[:, 1])]
+        patterns = self._collect(sides, count, turn, ends if forbid else None, share)
+        if not marks:
+            return patterns
+        nodes, starts = patterns.nodes.cpu().numpy(), np.asarray(patterns.sides.cpu())  # type: ignore[union-attr]
+        found = mark_meetings(self.graph, nodes, starts, ends, forbid=forbid, threads=self.threads)
+        return replace(patterns, marks=torch.from_numpy(found).to(self.device))
 
     def graphs(self, graphs: ArrayLike, *, count: int | None = None, turn: int = 0) -> Patterns:
         """Patterns of graphs `[B]` of the collection: walks from nodes drawn uniformly in the graph.
+
+        The start of a pattern is uniform, and those of a bag are spread evenly: of a graph with n nodes, the i-th
+        pattern of a scale starts at node `(u + i * stride) mod n`, where `u` is a hash of the graph and the stride has
+        no divisor in common with n. So n patterns in a row start at every node once: none is missed by chance.
 
         Args:
             graphs: The graphs' numbers; a single graph is number 0.
             count, turn: As for nodes.
         """
-        return self._collect([(_integers(graphs, "graphs", 1), None)], count, turn, None)
+        chosen = _integers(graphs, "graphs", 1)
+        patterns = self._collect([(chosen, None)], count, turn, None)
+        return replace(patterns, sizes=torch.from_numpy(self._graph_range(chosen)[1]).to(self.device))
 
     def _collect(
-        self, sides: list[tuple[NDArray, NDArray | None]], count: int | None, turn: int, forbidden: NDArray | None
+        self,
+        sides: list[tuple[NDArray, NDArray | None]],
+        count: int | None,
+        turn: int,
+        forbidden: NDArray | None,
+        share: tuple[int, int] = (0, 1),
     ) -> Patterns:
         """Walk every (scale, side) as one block and lay the blocks side by side."""
         count = self.pool if count is None else count
@@ -160,7 +205,7 @@ class Tokenizer:
         longest, blocks = max(self.lengths), []
         for scale, length in enumerate(self.lengths):
             for side, (owners, starts) in enumerate(sides):
-                numbers = self._numbers(owners, scale, count, turn)
+                numbers = self._numbers(owners, scale, count, turn, share, in_a_row=starts is None)
                 begin = self._graph_starts(owners, numbers) if starts is None else starts[:, None]
                 nodes, edges = self._walk(begin, numbers, length, forbidden)
                 blocks.append((nodes, edges, numbers, length, side))
@@ -186,30 +231,46 @@ class Tokenizer:
         )
         return patterns if self.device.type == "cpu" else patterns.to(self.device)
 
-    def _numbers(self, owners: NDArray, scale: int, count: int, turn: int) -> NDArray[np.int64]:
-        """The patterns of one scale that a turn draws for each owner `[B, m_s]`: those whose hashes are smallest."""
+    def _numbers(
+        self, owners: NDArray, scale: int, count: int, turn: int, share: tuple[int, int], *, in_a_row: bool
+    ) -> NDArray[np.int64]:
+        """The patterns of one scale that a turn draws for each owner `[B, m_s]`: those whose hashes are smallest; or
+        some in a row, from a place that is drawn, where it is their order that spreads them.
+        """
         scales = len(self.lengths)
-        mine = np.arange(scale, self.pool, scales, dtype=np.int64)
-        wanted = len(range(scale, count, scales))
+        mine = np.arange(scale, self.pool, scales, dtype=np.int64)[share[0] :: share[1]]
+        wanted = min(len(range(scale, count, scales)), len(mine))
         if wanted == len(mine):
             return np.tile(mine, (len(owners), 1))
         key = np.uint64(make_key((make_key(self.seed, POOL) + whole_number(turn, "turn") * GOLDEN) & MASK))
         state = mix_array(owners.astype(np.uint64) ^ key)
+        if in_a_row:
+            first = below_array(mix_array(state + np.uint64(scale)), np.array(len(mine)))
+            return np.asarray(mine[(first[:, None] + np.arange(wanted)) % len(mine)])
         order = mix_array(state[:, None] + mine.astype(np.uint64))
         drawn = np.argpartition(order, wanted - 1, axis=1)[:, :wanted]
         return mine[np.sort(drawn, axis=1)]
 
-    def _graph_starts(self, graphs: NDArray, numbers: NDArray) -> NDArray[np.int64]:
+    def _graph_range(self, graphs: NDArray) -> tuple[NDArray, NDArray]:
+        """The first node of some graphs, and their sizes."""
         pointer = np.array([0, self.graph.num_nodes]) if self.graph.graph_ptr is None else self.graph.graph_ptr
         if graphs.size and not (graphs.min() >= 0 and graphs.max() < len(pointer) - 1):
             raise GpmError(f"graphs are numbered 0 to {len(pointer) - 2}, got {graphs.min()} to {graphs.max()}.")
-        size = pointer[graphs + 1] - pointer[graphs]
+        return pointer[graphs], pointer[graphs + 1] - pointer[graphs]
+
+    def _graph_starts(self, graphs: NDArray, numbers: NDArray) -> NDArray[np.int64]:
+        first, size = self._graph_range(graphs)
         if (size == 0).any():
             raise GpmError(f"graph {graphs[np.argmin(size)]} has no nodes, so it has no patterns; leave it out.")
         key = np.uint64(make_key(self.seed, GRAPH_START))
         state = mix_array(graphs.astype(np.uint64) ^ key)
-        place = below_array(mix_array(state[:, None] + numbers.astype(np.uint64)), size[:, None])
-        return np.asarray(pointer[graphs][:, None] + place)
+        if not numbers.size:
+            return numbers
+        scale, place = np.uint64(numbers[0, 0] % len(self.lengths)), numbers // len(self.lengths)  # all of one scale
+        begin = below_array(mix_array(state + scale), size)[:, None]
+        different, which = np.unique(size, return_inverse=True)
+        stride = np.array([find_stride(int(n)) for n in different])[which]
+        return np.asarray(first[:, None] + (begin + place * stride[:, None]) % size[:, None])
 
     def _walk(
         self, starts: NDArray, numbers: NDArray, length: int, forbidden: NDArray | None
@@ -226,6 +287,17 @@ class Tokenizer:
             forbidden=None if banned is None else torch.from_numpy(banned).to(self.device),
         )  # fmt: skip
         return nodes.cpu().numpy(), None if edges is None else edges.cpu().numpy()
+
+
+@functools.cache
+def find_stride(count: int) -> int:
+    """A stride round a circle of `count` places that meets them all, and spreads the first few too: near the golden
+    section.
+    """
+    stride = max(1, round(count * 0.6180339887498949))
+    while math.gcd(stride, count) > 1:
+        stride += 1
+    return stride
 
 
 def _integers(values: ArrayLike, name: str, dimensions: int) -> NDArray[np.int64]:

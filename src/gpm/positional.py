@@ -1,8 +1,9 @@
-"""Positional embeddings of nodes: Laplacian eigenvectors and return probabilities of random walks."""
+"""Positional embeddings of nodes: Laplacian eigenvectors, return probabilities of random walks, and rings."""
 
 from __future__ import annotations
 
-import logging
+import inspect
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 import numpy as np
@@ -12,49 +13,130 @@ from numpy.typing import NDArray
 from gpm.errors import GpmError
 from gpm.graph import Graph
 
-MOST_WORK = 2e12  # multiplications that exact return probabilities may take: some minutes
-_log = logging.getLogger("gpm")
+BATCH = 2**18  # numbers that the work on a batch of small graphs holds
+MOST_DENSE = 2048  # nodes of a graph of which all eigenvectors may be found
+MOST_WORK = 2e12  # multiplications that exact return probabilities may take: some ten minutes
 
 
-def embed_positions(graph: Graph, kind: Literal["none", "lap", "rwse"], dim: int) -> NDArray[np.float32] | None:
+Positional = Literal["none", "lap", "rwse", "rings"]
+
+
+def embed_positions(graph: Graph, kind: Positional, dim: int) -> NDArray[np.float32] | None:
     """The positional embeddings that the options name, `[N, dim]`; None for none."""
     if kind == "none":
         return None
-    return embed_laplacian(graph, dim) if kind == "lap" else embed_returns(graph, dim)
+    return {"lap": embed_laplacian, "rwse": embed_returns, "rings": embed_rings}[kind](graph, dim)
 
 
 def embed_laplacian(graph: Graph, dim: int) -> NDArray[np.float32]:
     """Eigenvectors of the symmetric normalised Laplacian for the `dim` smallest eigenvalues after the first.
 
     Edges count in both directions. The sign of a vector, which is free, is chosen so that its entry farthest from zero
-    is positive. Columns that a small graph does not have are zero.
+    is positive. Columns that a small graph does not have are zero. In a collection every graph has its own vectors.
     """
-    count = graph.num_nodes
-    found = min(dim + 1, count)
-    matrix = _normalised(graph)
-    if count <= 64 or found >= count - 1:
-        _, vectors = np.linalg.eigh(matrix.toarray())
-    else:
-        start = np.random.default_rng(0).standard_normal(count)  # fixed, so that the answer is
-        try:
-            _, vectors = sp.linalg.eigsh(matrix, found, which="LA", v0=start)
-        except sp.linalg.ArpackNoConvergence as error:
-            raise GpmError(
-                f"the {dim} Laplacian eigenvectors do not converge ({error}); ask for fewer by pe_dim."
-            ) from None
-    vectors = vectors[:, ::-1][:, 1:found]
-    farthest = vectors[np.abs(vectors).argmax(0), np.arange(vectors.shape[1])] if vectors.size else np.ones(0)
-    embedding = np.zeros((count, dim), dtype=np.float32)
-    embedding[:, : vectors.shape[1]] = vectors * np.where(farthest < 0, -1, 1)
+    adjacency = _adjacency(graph)
+    embedding = np.zeros((graph.num_nodes, dim), dtype=np.float32)
+    for nodes in _equal_graphs(graph, lambda size: size * size):
+        size = nodes.shape[1]
+        found = min(dim + 1, size)
+        matrix = _normalise(_cut(adjacency, nodes))
+        if size <= 64 or found >= size - 1:
+            _, vectors = np.linalg.eigh(_stack(matrix, size))
+        else:
+            vectors = np.stack([_solve(part, found, dim) for part in _split(matrix, size)])
+        vectors = vectors[:, :, ::-1][:, :, 1:found]  # [graphs, size, found - 1]
+        farthest = np.take_along_axis(vectors, np.abs(vectors).argmax(1)[:, None], 1)
+        embedding[nodes, : vectors.shape[2]] = vectors * np.where(farthest < 0, -1, 1)
     return embedding
 
 
-def _normalised(graph: Graph) -> sp.csr_array:
+def _solve(matrix: sp.csr_array, found: int, dim: int) -> NDArray:
+    """The leading eigenvectors of a large graph, by iteration; where that fails, as on a clique, all of them."""
+    random = np.random.default_rng(0)  # fixed, so that the answer is
+    start = random.standard_normal(matrix.shape[0])
+    restarts = {"rng": random} if "rng" in inspect.signature(sp.linalg.eigsh).parameters else {}  # SciPy 1.17 on
+    try:
+        return np.asarray(sp.linalg.eigsh(matrix, found, which="LA", v0=start, **restarts)[1])
+    except sp.linalg.ArpackError as error:
+        if matrix.shape[0] <= MOST_DENSE:
+            return np.linalg.eigh(matrix.toarray())[1][:, -found:]
+        reason = str(error).rstrip(".")
+        raise GpmError(
+            f"the {dim} Laplacian eigenvectors do not converge ({reason}); ask for fewer by pe_dim."
+        ) from None
+
+
+def embed_returns(graph: Graph, dim: int, block: int = 512) -> NDArray[np.float32]:
+    """Probabilities that a walk is back at its start after 1 to `dim` steps (RWSE), exact.
+
+    The columns of the identity are moved along in blocks, so memory stays at N x block; time grows as N x E x dim. In a
+    collection, graphs of equal size share their columns, so time grows as the sum of that over the graphs.
+    """
+    _check_work(graph, dim)
     adjacency = _adjacency(graph)
-    adjacency = adjacency.maximum(adjacency.T).tocsr()
-    degree = np.maximum(adjacency.sum(1), 1e-12)
-    scale = sp.diags_array(np.where(adjacency.sum(1) > 0, degree**-0.5, 0.0))
-    return sp.csr_array(scale @ adjacency @ scale)
+    embedding = np.zeros((graph.num_nodes, dim), dtype=np.float32)
+    for nodes in _equal_graphs(graph, lambda size: size * min(size, block)):
+        step = _law(_cut(adjacency, nodes))
+        for rows, starts, state in _columns(nodes, block):
+            for power in range(dim):
+                state = step @ state  # state[i, j]: from i to node j of the same graph in so many steps
+                embedding[nodes.reshape(-1)[rows], power] = state[rows, starts]
+    return embedding
+
+
+def embed_rings(graph: Graph, dim: int, block: int = 512) -> NDArray[np.float32]:
+    """`log(1 + c)`, c the closed walks of 1 to `dim` steps from a node that never turn straight back.
+
+    The first of them round a ring has as many steps as the ring, so that rings of different sizes are told apart, which
+    return probabilities blur. Edges count in both directions, and once. Cost and memory are those of `embed_returns`.
+    """
+    _check_work(graph, dim)
+    adjacency = _adjacency(graph)
+    adjacency = sp.csr_array(((adjacency + adjacency.T) > 0).astype(np.float64))
+    adjacency.setdiag(0)
+    adjacency.eliminate_zeros()
+    embedding = np.zeros((graph.num_nodes, dim), dtype=np.float32)
+    for nodes in _equal_graphs(graph, lambda size: size * min(size, block)):
+        step = _cut(adjacency, nodes)
+        degree = step.sum(1)[:, None]
+        for rows, starts, identity in _columns(nodes, block):
+            before, state = identity, step @ identity
+            for power in range(dim):
+                embedding[nodes.reshape(-1)[rows], power] = np.log1p(state[rows, starts])
+                # One step more, less those that turn straight back; all but the first step may come from one node less.
+                back = degree if power == 0 else degree - 1
+                before, state = state, step @ state - back * before
+    return embedding
+
+
+def _columns(nodes: NDArray, block: int) -> Iterator[tuple[NDArray, NDArray, NDArray]]:
+    """The identity of some graphs of one size, in blocks of columns: rows and columns of its ones, and itself."""
+    size = nodes.shape[1]
+    for first in range(0, size, block):
+        columns = np.arange(min(block, size - first))
+        rows = (np.arange(len(nodes))[:, None] * size + first + columns).ravel()  # the node of each column
+        starts = np.tile(columns, len(nodes))
+        state = np.zeros((nodes.size, len(columns)))
+        state[rows, starts] = 1
+        yield rows, starts, state
+
+
+def _check_work(graph: Graph, dim: int) -> None:
+    pointer = _pointer(graph)
+    work = float(np.diff(pointer) @ np.diff(graph.indptr[pointer]).astype(float)) * dim
+    if work > MOST_WORK:
+        graphs = "" if graph.graph_ptr is None else f"{graph.num_graphs:,} graphs with "
+        raise GpmError(
+            f"exact return probabilities of {graphs}{graph.num_nodes:,} nodes and {graph.num_edges:,} edges would take "
+            "hours; use lap."
+        )
+
+
+def _law(adjacency: sp.csr_array) -> sp.csr_array:
+    """The probabilities of a step from each node; a walk without a way out stays."""
+    degree = adjacency.sum(1)
+    step = sp.csr_array(sp.diags_array(np.where(degree > 0, 1 / np.maximum(degree, 1e-300), 0.0)) @ adjacency)
+    return sp.csr_array(step + sp.diags_array((degree == 0).astype(float)))
 
 
 def _adjacency(graph: Graph) -> sp.csr_array:
@@ -62,27 +144,54 @@ def _adjacency(graph: Graph) -> sp.csr_array:
     return sp.csr_array((weight, graph.indices, graph.indptr), shape=(graph.num_nodes, graph.num_nodes))
 
 
-def embed_returns(graph: Graph, dim: int, block: int = 512) -> NDArray[np.float32]:
-    """Probabilities that a walk is back at its start after 1 to `dim` steps (RWSE), exact.
+def _normalise(adjacency: sp.csr_array) -> sp.csr_array:
+    """`D^-1/2 A D^-1/2` with edges in both directions."""
+    adjacency = adjacency.maximum(adjacency.T).tocsr()
+    degree = np.maximum(adjacency.sum(1), 1e-12)
+    scale = sp.diags_array(np.where(adjacency.sum(1) > 0, degree**-0.5, 0.0))
+    return sp.csr_array(scale @ adjacency @ scale)
 
-    The columns of the identity are moved along in blocks, so memory stays at N x block; time grows as N x E x dim.
-    """
-    count = graph.num_nodes
-    if count * max(graph.num_edges, 1) * float(dim) > MOST_WORK:
-        raise GpmError(
-            f"exact return probabilities of {count:,} nodes and {graph.num_edges:,} edges would take hours; use lap."
-        )
-    adjacency = _adjacency(graph)
-    degree = adjacency.sum(1)
-    step = sp.csr_array(sp.diags_array(np.where(degree > 0, 1 / np.maximum(degree, 1e-300), 0.0)) @ adjacency)
-    stay = sp.diags_array((degree == 0).astype(float))  # a walk without a way out stays
-    step = sp.csr_array(step + stay)
-    embedding = np.zeros((count, dim), dtype=np.float32)
-    for first in range(0, count, block):
-        mine = np.arange(first, min(first + block, count))
-        state = np.zeros((count, len(mine)))
-        state[mine, mine - first] = 1
-        for power in range(dim):
-            state = step @ state  # state[i, j]: from i to j in so many steps
-            embedding[mine, power] = state[mine, mine - first]
-    return embedding
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Collections: graphs of equal size are worked on together.
+
+
+def _pointer(graph: Graph) -> NDArray:
+    return np.array([0, graph.num_nodes]) if graph.graph_ptr is None else graph.graph_ptr
+
+
+def _equal_graphs(graph: Graph, cost: Callable[[int], int]) -> Iterator[NDArray]:
+    """Nodes `[graphs, size]` of graphs of one size, as many at a time as fit into a batch by the cost of each."""
+    pointer = _pointer(graph)
+    sizes = np.diff(pointer)
+    for size in np.unique(sizes[sizes > 0]).tolist():
+        firsts = pointer[:-1][sizes == size]
+        many = max(1, BATCH // cost(size))
+        for at in range(0, len(firsts), many):
+            yield firsts[at : at + many, None] + np.arange(size)
+
+
+def _cut(matrix: sp.csr_array, nodes: NDArray) -> sp.csr_array:
+    """The rows and columns of some graphs of a block-diagonal matrix, as a smaller one."""
+    if nodes.size == matrix.shape[0]:
+        return matrix
+    rows = nodes.reshape(-1)
+    counts = matrix.indptr[rows + 1] - matrix.indptr[rows]
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    entries = np.repeat(matrix.indptr[rows] - indptr[:-1], counts) + np.arange(indptr[-1])
+    moved = np.repeat(nodes[:, 0] - np.arange(len(nodes)) * nodes.shape[1], nodes.shape[1])
+    columns = matrix.indices[entries] - np.repeat(moved, counts)
+    return sp.csr_array((matrix.data[entries], columns, indptr), shape=(len(rows), len(rows)))
+
+
+def _split(matrix: sp.csr_array, size: int) -> Iterator[sp.csr_array]:
+    for first in range(0, matrix.shape[0], size):
+        yield matrix if size == matrix.shape[0] else _cut(matrix, first + np.arange(size)[None])
+
+
+def _stack(matrix: sp.csr_array, size: int) -> NDArray:
+    """The dense blocks `[graphs, size, size]` of a block-diagonal matrix."""
+    stack = np.zeros((matrix.shape[0] // size, size, size))
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    stack[rows // size, rows % size, matrix.indices % size] = matrix.data
+    return stack

@@ -3,38 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from gpm.config import Config
+from gpm.errors import GpmError
 from gpm.graph import Graph
-from gpm.nn import FeatureTable, GraphPatternMachine, InputSpec, Output
-from gpm.nn.paths import NodeMaps
-from gpm.patterns import Tokenizer
+from gpm.nn import FeatureTable, GraphPatternMachine, InputSpec, LinkPatternMachine, Output
+from gpm.nn.paths import TokenMaps
+from gpm.patterns import Patterns, Tokenizer
 from gpm.positional import embed_positions
 
 MOST_MAPS = 1 << 30  # bytes that the maps of all nodes may take in inference
 POSITIONS = 300_000  # of paths in one forward pass: bounds memory whatever the number of patterns
 
 
-@dataclass(frozen=True, eq=False)
+class Predicts(Protocol):
+    """What training and runs ask of a model on its graph, whatever kind of model it is."""
+
+    @property
+    def model(self) -> Any: ...
+    def learn(self, inputs: Tensor, turn: int, model: nn.Module | None = None) -> Tensor: ...
+    def logits(
+        self, inputs: Any, *, patterns: int | None = None, model: Any = None, progress: bool = False
+    ) -> Tensor: ...
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """The model without dropout while the block runs."""
+    mode = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(mode)
+
+
+@dataclass(eq=False)
 class Predictor:
-    """Tokenizer, features and model of one graph.
+    """Tokenizer, features and model of one graph, or of a collection of graphs.
 
     Attributes:
         model: The model.
-        tokenizer: Draws the patterns of the graph's nodes.
+        tokenizer: Draws the patterns of instances.
         table: The graph's features.
+        level: What an instance is: a node, a link or a graph.
+        count: m, patterns per instance in training.
+        forbid: A link's own edge is hidden from its patterns.
     """
 
     model: GraphPatternMachine
     tokenizer: Tokenizer
     table: FeatureTable
+    level: str = "node"
+    count: int = 16
+    forbid: bool = True
 
     @classmethod
     def build(
@@ -42,54 +73,168 @@ class Predictor:
         config: Config,
         graph: Graph,
         outputs: int,
+        level: str = "node",
         *,
         inputs: InputSpec | None = None,
         device: torch.device | str = "cpu",
+        seen: NDArray | None = None,
     ) -> Predictor:
-        """Make a model for a graph, with fresh weights; its statistics are found unless `inputs` is given."""
-        wanted = {"auto": None, "yes": True, "no": False}[config.bag_of_words] if inputs is None else inputs.bags
-        table = FeatureTable(graph, embed_positions(graph, config.pe, config.pe_dim), device, bags=wanted)
-        if inputs is not None:
-            table.check(inputs)
+        """Make a model for a graph, with fresh weights.
+
+        Args:
+            config: The options.
+            graph: What is walked.
+            outputs: C, the classes or targets.
+            level: What an instance is.
+            inputs: What a trained model reads; without it, statistics are found.
+            device: Where to compute.
+            seen: Of a collection, the graphs that statistics may be taken from; by default all.
+        """
+        table = make_table(config, graph, inputs, device)
+        nodes = None if seen is None else nodes_of(graph, seen)
+        spec = inputs or (table if nodes is None else table.restrict(graph, nodes)).spec()
         tokenizer = Tokenizer(
             graph, lengths=config.lengths, pool=config.pool, topology=config.topology, seed=config.seed,
             rule=config.rule, device=device,
         )  # fmt: skip
-        model = GraphPatternMachine(inputs or table.spec(), config, outputs, max(config.lengths), config.topology)
+        longest = max(config.lengths)
+        if level == "link":
+            model: GraphPatternMachine = LinkPatternMachine(spec, config, longest, config.topology, config.pair)
+        else:
+            model = GraphPatternMachine(spec, config, outputs, longest, config.topology)
         model = model.to(device)
         if inputs is None:
-            model.fit(table, tokenizer)
-        return cls(model, tokenizer, table)
+            model.fit(table, tokenizer, nodes)
+        return cls(model, tokenizer, table, level, config.patterns, config.protocol == "strict")
 
-    def map_nodes(self, model: GraphPatternMachine, patterns: int) -> NodeMaps | None:
+    def tokenize(self, inputs: Any, count: int, turn: int = 0, share: tuple[int, int] = (0, 1)) -> Patterns:
+        """The patterns of some instances: nodes `[B]`, graphs `[B]` or pairs `[B, 2]`."""
+        if self.level == "link":
+            joint = isinstance(self.model, LinkPatternMachine) and self.model.pair == "joint"
+            return self.tokenizer.links(
+                inputs, count=count, turn=turn, forbid=self.forbid, marks=joint, share=share
+            )  # fmt: skip
+        draw = self.tokenizer.graphs if self.level == "graph" else self.tokenizer.nodes
+        return draw(inputs, count=count, turn=turn)
+
+    def learn(self, inputs: Tensor, turn: int, model: nn.Module | None = None) -> Tensor:
+        """Logits of a training step, with gradients."""
+        output: Output = (model or self.model)(self.tokenize(inputs, self.count, turn), self.table)
+        return output.logits
+
+    def map_nodes(self, model: GraphPatternMachine, patterns: int) -> TokenMaps | None:
         """The maps of all nodes, if so many patterns are to be read that it pays and they fit into memory."""
         positions = patterns * (sum(self.tokenizer.lengths) / len(self.tokenizer.lengths) + 1)
         options = model.options
-        size = 4 * (4 + 2 * options.path_ffn) * self.table.num_nodes * (options.width or 0)
+        columns = 4 + 2 * options.path_ffn if model.is_plain else 1
+        size = 4 * columns * self.table.num_nodes * (options.width or 0)
         return model.map_all_nodes(self.table) if positions > self.table.num_nodes and size < MOST_MAPS else None
 
     @torch.inference_mode()
     def outputs(
-        self, nodes: NDArray, *, patterns: int | None = None, turn: int = 0, progress: bool = False
+        self,
+        inputs: Any,
+        *,
+        patterns: int | None = None,
+        turn: int = 0,
+        model: GraphPatternMachine | None = None,
+        progress: bool = False,
+        share: tuple[int, int] = (0, 1),
+        maps: TokenMaps | None = None,
     ) -> Iterator[Output]:
-        """What the model says of some nodes, batch by batch, from all k patterns or from fewer."""
+        """What the model says of some instances, batch by batch, from all k patterns or from fewer."""
         count = self.tokenizer.pool if patterns is None else patterns
+        model = self.model if model is None else model
+        ends = 2 if self.level == "link" else 1
+        size = max(1, POSITIONS // (ends * count * (max(self.tokenizer.lengths) + 1)))
+        with evaluating(model):
+            maps = self.map_nodes(model, ends * count * len(inputs)) if maps is None else maps
+            with tqdm(total=len(inputs), unit=self.level, disable=None if progress else True, leave=False) as bar:
+                for first in range(0, len(inputs), size):
+                    chosen = inputs[first : first + size]
+                    yield model(self.tokenize(chosen, count, turn, share), self.table, maps)
+                    bar.update(len(chosen))
+
+    def logits(
+        self,
+        inputs: Any,
+        *,
+        patterns: int | None = None,
+        model: GraphPatternMachine | None = None,
+        progress: bool = False,
+    ) -> Tensor:
+        """Logits `[B, C]` of some instances, on the host.
+
+        Pairs by `product` read embeddings that are computed once for every node among them. Pairs by `joint` are read
+        as in training, from m patterns at a time, since marks depend on their number; the logits of such shares of the
+        pool are averaged.
+        """
+        model = self.model if model is None else model
+        given = np.asarray(inputs)
+        if not isinstance(model, LinkPatternMachine):
+            return self._gather(given, patterns=patterns, model=model, progress=progress)
+        if model.pair == "product":
+            return self._join(given, patterns, model, progress)
+        least, most = len(self.tokenizer.lengths), self.tokenizer.pool
+        wanted = most if patterns is None else patterns
+        if not least <= wanted <= most:
+            raise GpmError(f"patterns must lie between {least} (one per length) and the pool's {most}, got {wanted}.")
+        count, rounds = min(self.count, wanted), max(1, wanted // self.count)
+        with evaluating(model):
+            maps = self.map_nodes(model, 2 * wanted * len(given))
+        shared: dict[str, Any] = {"patterns": count, "model": model, "progress": progress, "maps": maps}
+        parts = [self._gather(given, share=(i, rounds), **shared) for i in range(rounds)]
+        return torch.stack(parts).mean(0)
+
+    def _gather(self, inputs: NDArray, **options: Any) -> Tensor:
+        parts = [out.logits.float().cpu() for out in self.outputs(inputs, **options)]
+        return torch.cat(parts) if parts else torch.zeros(0, self.model.outputs)
+
+    @torch.inference_mode()
+    def embed_nodes(
+        self, nodes: NDArray, *, patterns: int | None = None, model: GraphPatternMachine | None = None,
+        progress: bool = False,
+    ) -> Tensor:  # fmt: skip
+        """Embeddings of nodes `[B, d]`, each from its own patterns."""
+        count = self.tokenizer.pool if patterns is None else patterns
+        model = self.model if model is None else model
         size = max(1, POSITIONS // (count * (max(self.tokenizer.lengths) + 1)))
-        mode = self.model.training
-        self.model.eval()
-        try:
-            maps = self.map_nodes(self.model, count * len(nodes))
+        parts = []
+        with evaluating(model):
+            maps = self.map_nodes(model, count * len(nodes))
             with tqdm(total=len(nodes), unit="node", disable=None if progress else True, leave=False) as bar:
                 for first in range(0, len(nodes), size):
                     chosen = nodes[first : first + size]
-                    yield self.model(self.tokenizer.nodes(chosen, count=count, turn=turn), self.table, maps)
+                    parts.append(model.embed(self.tokenizer.nodes(chosen, count=count), self.table, maps)[0])
                     bar.update(len(chosen))
-        finally:
-            self.model.train(mode)
+        return torch.cat(parts) if parts else torch.zeros(0, model.options.width or 0)
 
-    def logits(self, nodes: NDArray, *, patterns: int | None = None, progress: bool = False) -> Tensor:
-        """Logits `[B, C]` of some nodes, on the host."""
-        parts = [
-            out.logits.float().cpu() for out in self.outputs(np.asarray(nodes), patterns=patterns, progress=progress)
-        ]
-        return torch.cat(parts) if parts else torch.zeros(0, self.model.head.out_features)
+    @torch.inference_mode()
+    def _join(self, pairs: NDArray, patterns: int | None, model: LinkPatternMachine, progress: bool) -> Tensor:
+        """Scores of pairs from embeddings that are computed once per node."""
+        nodes, places = np.unique(pairs, return_inverse=True)
+        embedded = self.embed_nodes(nodes, patterns=patterns, model=model, progress=progress)
+        ends = torch.from_numpy(places.reshape(-1, 2)).to(embedded.device)
+        with evaluating(model):
+            parts = [model.join(*embedded[part].unbind(1)).float().cpu() for part in torch.split(ends, 65_536)]
+        return torch.cat(parts) if parts else torch.zeros(0, 1)
+
+
+def nodes_of(graph: Graph, graphs: NDArray) -> NDArray[np.int64]:
+    """The nodes of some graphs of a collection, ascending."""
+    assert graph.graph_ptr is not None
+    chosen = np.zeros(graph.num_graphs, dtype=bool)
+    chosen[graphs] = True
+    return np.flatnonzero(np.repeat(chosen, np.diff(graph.graph_ptr)))
+
+
+def make_table(
+    config: Config, graph: Graph, inputs: InputSpec | None = None, device: torch.device | str = "cpu"
+) -> FeatureTable:
+    """The features that a model reads of a graph; they must go with `inputs` if that is given."""
+    wanted = {"auto": None, "yes": True, "no": False}[config.bag_of_words] if inputs is None else inputs.bags
+    pe = embed_positions(graph, config.pe, config.pe_dim)
+    table = FeatureTable(graph, pe, device, features=config.features, stars=config.stars, bags=wanted)
+    if inputs is not None:
+        table.check(inputs)
+    return table

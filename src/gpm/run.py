@@ -16,27 +16,29 @@ import json
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 import yaml
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save
-from torch import nn
+from torch import Tensor, nn
 
 from gpm.config import Config
-from gpm.data.splits import Split
-from gpm.data.tasks import NodeData, load_node_data
+from gpm.data.files import load_graph
+from gpm.data.graphs import GraphData
+from gpm.data.links import LinkData, LinkSplit
+from gpm.data.load import TaskData, load_task_data, walked_graph
+from gpm.data.splits import PARTS, Split
+from gpm.data.tasks import NodeData
 from gpm.errors import GpmError
 from gpm.files import replacing, write_json, write_text
 from gpm.graph import Graph
 from gpm.nn import InputSpec
-from gpm.predictor import Predictor
-from gpm.tasks import NodeTask
-
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
+from gpm.predictor import Predictor, Predicts
+from gpm.tasks import ClassTask, LinkTask, Task, load_task
+from gpm.walks import has_edge
 
 FORMAT = 1
 CONFIG, WEIGHTS, MODEL, SPLIT, RESULT = "config.yaml", "model.safetensors", "model.json", "split.npz", "result.json"
@@ -52,26 +54,36 @@ class Run:
         folder: The run folder.
         data: The graph to work on; by default what it was trained on is loaded again.
         device: Where to compute.
+        other: `data` is not what it was trained on: there is no split of it, and nothing is held out.
     """
 
-    def __init__(self, folder: str | Path, data: NodeData | None = None, device: str = "cpu") -> None:
-        self.folder, self.device = Path(folder), device
+    def __init__(
+        self, folder: str | Path, data: TaskData | None = None, device: str = "cpu", *, other: bool = False
+    ) -> None:
+        self.folder, self.device, self.other = Path(folder), device, other
         self._data = data
 
     @classmethod
-    def open(cls, folder: str | Path, data: Data | Graph | None = None, *, device: str = "auto") -> Run:
-        """Open a run folder; a graph that was in memory when it was trained must be given again."""
+    def open(cls, folder: str | Path, data: Any = None, *, device: str = "auto", other: bool = False) -> Run:
+        """Open a run folder.
+
+        Args:
+            folder: Where it is.
+            data: What it was trained on, needed if that was in memory then; or what else to predict on.
+            device: auto, cpu, cuda, cuda:1 or mps.
+            other: `data` is something else: another graph, or another table of molecules.
+        """
         from gpm.devices import choose_device
 
-        given = NodeData(data, "graph") if isinstance(data, Graph) and data.y is None else data  # enough to predict
-        given = load_node_data(given) if given is not None and not isinstance(given, NodeData) else given
-        run = cls(folder, given, choose_device(device))
+        run = cls(folder, None, choose_device(device), other=other)
         if not run.folder.is_dir():
             raise GpmError(f"there is no run folder {run.folder}; gpm train makes one.")
         for name in (CONFIG, MODEL, WEIGHTS):
             if not (run.folder / name).is_file():
                 hint = "it is not a run folder, or its training ended before the first epoch did"
                 raise GpmError(f"{run.folder} has no {name}: {hint}.")
+        if data is not None:
+            run._data = _read_given(data, run.config, run.facts.get("task", "node"), other)
         return run
 
     @cached_property
@@ -90,100 +102,226 @@ class Run:
         return _read_json(self.folder / RESULT)
 
     @cached_property
-    def data(self) -> NodeData:
-        """The graph it was trained on."""
+    def data(self) -> TaskData:
+        """The graph it was trained on, or that it was opened with."""
         if self._data is not None:
             return self._data
-        if not self.config.data:
+        config = self.config
+        if not config.data:
             raise GpmError(f"{self.folder} was trained on a graph in memory; give it: Run.open(folder, graph).")
-        return load_node_data(self.config.data)
+        return load_task_data(
+            config.data, config.task, metric=config.metric, smiles=config.smiles, target=config.target
+        )
 
     @cached_property
     def split(self) -> Split:
+        if self.other:
+            raise GpmError("the parts are of what the model was trained on; open the run without other data.")
         return Split.load(self.folder / SPLIT)
 
     @cached_property
-    def task(self) -> NodeTask:
+    def task(self) -> Task:
         """What is predicted, with the labels of the data."""
-        return NodeTask.of(self.data.labels, self.facts["metric"], self.config.smoothing, self.facts["classes"])
+        if isinstance(self.data, LinkData):
+            return load_task(self.facts, None if self.other else self._pairs.labels)
+        return load_task(self.facts, self.data.graph.y)
+
+    @property
+    def _pairs(self) -> LinkSplit:
+        assert isinstance(self.split, LinkSplit)
+        return self.split
 
     @cached_property
-    def predictor(self) -> Predictor:
-        """The model on the graph it was trained on."""
-        return self.predictor_for(self.data)
+    def predictor(self) -> Predicts:
+        """The model on the graph it was trained on, or that it was opened with."""
+        return self.predictor_for(self.data.graph if self.other else walked_graph(self.data, self.split))
 
-    def predictor_for(self, data: NodeData) -> Predictor:
+    def predictor_for(self, graph: Graph) -> Predicts:
         """The model on any graph with the same kind of features."""
         facts = self.facts
         if facts.get("format") != FORMAT:
             raise GpmError(f"{self.folder / MODEL} has format {facts.get('format')}, this gpm reads {FORMAT}.")
-        inputs = InputSpec(**facts["inputs"])
-        predictor = Predictor.build(self.config, data.graph, len(facts["classes"]), inputs=inputs, device=self.device)
+        inputs, level = InputSpec(**facts["inputs"]), facts.get("task", "node")
+        outputs = load_task(facts, None).outputs
+        predictor = build_predictor(self.config, graph, outputs, level, inputs=inputs, device=self.device)
         load_weights(predictor.model, self.folder / WEIGHTS)
         return predictor
 
     def evaluate(self, part: str = "test", *, patterns: int | None = None, progress: bool = False) -> dict[str, float]:
         """Score a part of the split: the metric and what goes with it, shares between 0 and 1."""
-        ids = getattr(self.split, part, None)
-        if not isinstance(ids, np.ndarray):
-            raise GpmError(f"there is no part {part!r}; choose train, val or test.")
-        logits = self.predictor.logits(ids, patterns=patterns, progress=progress)
-        return self.task.score(logits, self.task.targets[torch.tensor(ids)])
+        return self.score(part, self.read(part, patterns=patterns, progress=progress))
 
-    def predict(self, nodes: Any = None, *, patterns: int | None = None, progress: bool = False) -> Predictions:
-        """Predict nodes, given by their names; by default all."""
-        graph = self.data.graph
-        ids = (
-            np.arange(graph.num_nodes)
-            if nodes is None
-            else np.array([graph.find(name) for name in nodes], dtype=np.int64)
-        )
+    def read(self, part: str, *, patterns: int | None = None, progress: bool = False) -> Tensor:
+        """Logits of a part of the split."""
+        ids = getattr(self.split, part, None)
+        if part not in PARTS or not isinstance(ids, np.ndarray):
+            raise GpmError(f"there is no part {part!r}; choose train, val or test.")
+        if isinstance(self.split, LinkSplit) and not (self.split.labels[ids] == 0).any():
+            raise GpmError(f"the {part} part holds edges alone, without non-edges to rank them by; choose val or test.")
+        return self.predictor.logits(self._inputs(ids), patterns=patterns, progress=progress)
+
+    def score(self, part: str, logits: Tensor) -> dict[str, float]:
+        """Score the logits of a part."""
+        return self.task.score(logits, self.task.targets[torch.tensor(getattr(self.split, part))])
+
+    def predict(self, names: Any = None, *, patterns: int | None = None, progress: bool = False) -> Predictions:
+        """Predict nodes (by name), links (pairs of names) or graphs (by number); by default all nodes or graphs."""
+        graph, level = self.data.graph, self.data.level
+        if level == "link":
+            if names is None:
+                raise GpmError("say which pairs of nodes to score; run.recommend lists likely new neighbours.")
+            pairs = np.array([[graph.find(a), graph.find(b)] for a, b in names], dtype=np.int64).reshape(-1, 2)
+            return self.predict_pairs(pairs, patterns=patterns, progress=progress)
+        if names is None:
+            ids = np.arange(graph.num_nodes) if level == "node" else self._filled_graphs()
+        elif level == "node":
+            ids = np.array([graph.find(name) for name in names], dtype=np.int64)
+        else:
+            ids = np.array([_find_graph(name, graph.num_graphs) for name in names], dtype=np.int64)
         return self.predict_ids(ids, patterns=patterns, progress=progress)
 
     def predict_ids(self, ids: NDArray, *, patterns: int | None = None, progress: bool = False) -> Predictions:
-        """Predict nodes, given by their numbers."""
-        logits = self.predictor.logits(ids, patterns=patterns, progress=progress)
-        classes, several = self.facts["classes"], self.facts["multilabel"]
-        probability = NodeTask(classes, several, self.facts["metric"]).probabilities(logits).numpy()  # needs no labels
-        return Predictions([self.data.graph.name(i) for i in ids], probability, classes, several)
+        """Predict nodes or graphs by their numbers; or pairs of the split by theirs."""
+        inputs = self._pairs.pairs[ids] if self.data.level == "link" else ids
+        return self.describe(ids, self.predictor.logits(inputs, patterns=patterns, progress=progress))
+
+    def describe(self, ids: NDArray, logits: Tensor) -> Predictions:
+        """Logits of nodes or graphs, or of pairs of the split, with their names."""
+        names = self._name_pairs(self._pairs.pairs[ids]) if self.data.level == "link" else self._name(ids)
+        return Predictions(names, logits, load_task(self.facts, None))
+
+    def predict_pairs(self, pairs: NDArray, *, patterns: int | None = None, progress: bool = False) -> Predictions:
+        """Score pairs of nodes `[B, 2]`, given by their numbers.
+
+        An edge that the walked graph has is hidden from its own score by `joint`, and seen by `product` and baselines.
+        """
+        logits = self.predictor.logits(pairs, patterns=patterns, progress=progress)
+        return Predictions(self._name_pairs(pairs), logits, load_task(self.facts, None))
+
+    def _name_pairs(self, pairs: NDArray) -> dict[str, list[Any]]:
+        graph = self.data.graph
+        return {side: [graph.name(i) for i in pairs[:, at]] for at, side in enumerate(("source", "target"))}
+
+    def recommend(
+        self, node: object, top: int = 10, *, patterns: int | None = None, progress: bool = False
+    ) -> Predictions:
+        """The most likely new neighbours of a node: the likeliest first, without those that it has."""
+        if self.data.level != "link":
+            raise GpmError(
+                f"{self.folder} predicts {self.data.level}s; train with --task link to recommend neighbours."
+            )
+        if top < 1:
+            raise GpmError(f"at least one neighbour can be recommended, not {top}.")
+        graph = self.data.graph
+        start = graph.find(node)
+        others = np.setdiff1d(np.arange(graph.num_nodes), [*graph.neighbors(start), start])
+        others = others[~has_edge(graph, others, start)]  # a link has no direction
+        pairs = np.stack([np.full(len(others), start), others], 1)
+        logits = self.predictor.logits(pairs, patterns=patterns, progress=progress)
+        best = np.argsort(-logits[:, 0].numpy(), kind="stable")[:top]
+        keys = {"source": [graph.name(start)] * len(best), "target": [graph.name(i) for i in others[best]]}
+        return Predictions(keys, logits[torch.from_numpy(best)], load_task(self.facts, None))
+
+    def _inputs(self, ids: NDArray) -> NDArray:
+        return self.split.pairs[ids] if isinstance(self.split, LinkSplit) else ids
+
+    def _filled_graphs(self) -> NDArray:
+        """Numbers of the graphs that have nodes."""
+        pointer = self.data.graph.graph_ptr
+        return np.arange(1) if pointer is None else np.flatnonzero(np.diff(pointer))
+
+    def _name(self, ids: NDArray) -> dict[str, list[Any]]:
+        if self.data.level == "node":
+            return {"node": [self.data.graph.name(i) for i in ids]}
+        names = getattr(self.data, "names", None)
+        keys: dict[str, list[Any]] = {"graph": ids.tolist()}
+        return keys if names is None else keys | {"name": [names[i] for i in ids]}
 
     def __repr__(self) -> str:
         return f"Run({str(self.folder)!r})"
 
 
+def build_predictor(
+    config: Config,
+    graph: Graph,
+    outputs: int,
+    level: str,
+    *,
+    inputs: InputSpec | None = None,
+    device: str = "cpu",
+    seen: NDArray | None = None,
+) -> Predicts:
+    """The model that the options name, with fresh weights, on a graph; see `Predictor.build`."""
+    if config.model == "gpm":
+        return Predictor.build(config, graph, outputs, level, inputs=inputs, device=device, seen=seen)
+    from gpm.networks import NetworkPredictor
+
+    hide = config.hide and config.protocol == "strict"
+    return NetworkPredictor.build(
+        config, graph, outputs, cast(Any, level), inputs=inputs, device=device, hide=hide, seen=seen
+    )
+
+
+def _read_given(data: Any, config: Config, level: str, other: bool) -> TaskData:
+    """Data that a run is opened with; to predict, it needs no labels."""
+    if isinstance(data, (NodeData, LinkData, GraphData)):
+        return data
+    if (config.smiles or config.target) and isinstance(data, (str, Path)):
+        from gpm.data.molecules import read_molecules
+
+        found = read_molecules(Path(data).expanduser(), smiles=config.smiles or "smiles")
+        return GraphData(found.graph, Path(data).stem, names=found.smiles)
+    if level == "node" and isinstance(data, Graph) and data.y is None:
+        return NodeData(data, "graph")
+    if level == "graph" and other:
+        graph = data if isinstance(data, Graph) else load_graph(data) if isinstance(data, (str, Path)) else None
+        return GraphData(Graph.from_pyg(data) if graph is None else graph, "graphs")
+    return load_task_data(data, level, metric=config.metric)
+
+
+def _find_graph(name: object, count: int) -> int:
+    text = str(name)
+    if not text.isdigit() or int(text) >= count:
+        raise GpmError(f"no graph {name!r}: graphs are numbered 0 to {count - 1}.")
+    return int(text)
+
+
 class Predictions:
-    """What was predicted of some nodes.
+    """What was predicted of some instances.
 
     Args:
-        names: The user's names of the nodes `[B]`.
-        probability: Of each class or label `[B, C]`.
-        classes: The labels' own values.
-        multilabel: Whether a node may have several.
+        keys: Columns that say which they are, in the user's names: node; source and target; or graph.
+        logits: `[B, C]`.
+        task: What the logits mean.
     """
 
-    def __init__(self, names: list[Any], probability: NDArray, classes: list[int], multilabel: bool) -> None:
-        self.names, self.probability, self.classes, self.multilabel = names, probability, classes, multilabel
+    def __init__(self, keys: dict[str, list[Any]], logits: Tensor, task: Task) -> None:
+        self.keys, self.logits, self.task = keys, logits, task
+
+    @property
+    def names(self) -> list[Any]:
+        """The instances, in the user's names; a link is a pair of them."""
+        columns = list(self.keys.values())
+        return list(zip(*columns, strict=True)) if "target" in self.keys else columns[0]
+
+    @property
+    def probability(self) -> NDArray:
+        """Of each class or label, or of the link `[B, C]`; for a regression, the numbers."""
+        return self.task.answers(self.logits).numpy()
 
     @property
     def labels(self) -> NDArray:
-        """The class of each node `[B]`; for several labels, yes or no `[B, C]`."""
-        if self.multilabel:
-            return self.probability >= 0.5
-        return np.asarray(np.take(self.classes, self.probability.argmax(1)))
+        """The class of each `[B]`; for several labels or a link, yes or no; for a regression, the numbers."""
+        if isinstance(self.task, ClassTask):
+            return self.task.choose(self.probability)
+        return self.probability[:, 0] >= 0.5 if isinstance(self.task, LinkTask) else self.probability
 
     def columns(self) -> dict[str, Any]:
-        """The table by column: node, prediction, probability of each class."""
-        if self.multilabel:
-            said: list[Any] = [
-                " ".join(str(c) for c, yes in zip(self.classes, row, strict=True) if yes) for row in self.labels
-            ]
-        else:
-            said = self.labels.tolist()
-        chances = {f"p_{name}": self.probability[:, i] for i, name in enumerate(self.classes)}
-        return {"node": self.names, "prediction": said} | chances
+        """The table by column: which instance, prediction, probabilities."""
+        return self.keys | self.task.table(self.logits)
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.logits)
 
     def save(self, path: str | Path) -> None:
         """Write a table: .csv, .tsv or .parquet."""
@@ -224,12 +362,10 @@ def load_weights(model: nn.Module, path: Path) -> None:
         raise GpmError(f"{path} does not hold the weights of this model ({first}); train again.") from None
 
 
-def write_facts(folder: Path, predictor: Predictor, task: NodeTask) -> None:
+def write_facts(folder: Path, predictor: Predicts, task: Task, level: str) -> None:
     """Write `model.json`."""
-    facts = {
-        "format": FORMAT, "task": "node", "metric": task.metric, "multilabel": task.multilabel, "classes": task.classes,
-        "inputs": asdict(predictor.model.inputs), "parameters": predictor.model.count_parameters(),
-    }  # fmt: skip
+    facts = {"format": FORMAT, "task": level} | task.facts()
+    facts |= {"inputs": asdict(predictor.model.inputs), "parameters": predictor.model.count_parameters()}
     write_json(folder / MODEL, facts)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import re
 import statistics
 import time
 import warnings
@@ -16,15 +17,16 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import torch
 
 from gpm.config import SIZES, Config, option_names
+from gpm.data.links import LinkData
+from gpm.data.load import TaskData, load_task_data, walked_graph
 from gpm.data.splits import PARTS, Split
-from gpm.data.tasks import NodeData, load_node_data
 from gpm.devices import choose_device, keep_memory
 from gpm.errors import GpmError, nearest
 from gpm.files import write_json
 from gpm.graph import Graph
 from gpm.info import describe_environment
-from gpm.predictor import Predictor
-from gpm.recipes import Recipe, find_recipe
+from gpm.predictor import Predicts
+from gpm.recipes import Recipe, find_recipe, is_comparable
 from gpm.run import (
     CARD,
     CONFIG,
@@ -37,13 +39,15 @@ from gpm.run import (
     STATE,
     WEIGHTS,
     Run,
+    build_predictor,
     load_weights,
     read_config,
     save_weights,
     write_config,
     write_facts,
 )  # fmt: skip
-from gpm.tasks.node import METRICS, NodeTask
+from gpm.tasks import ClassTask, Task, make_task
+from gpm.tasks.metrics import METRICS, show_scores
 from gpm.threads import set_threads
 
 if TYPE_CHECKING:
@@ -58,7 +62,7 @@ class _Job:
     """One training: what, on what, where to, and how it is shown."""
 
     config: Config
-    data: NodeData
+    data: TaskData
     split: Split
     folder: Path
     recipe: Recipe
@@ -68,10 +72,11 @@ class _Job:
 
 
 def train(
-    source: str | Path | Graph | Data = "",
+    source: str | Path | Graph | Data | list[Data] = "",
     *,
     out: Path | None = None,
     seeds: int = 1,
+    folds: int = 0,
     resume: Path | None = None,
     device: str = "auto",
     threads: int = 0,
@@ -82,19 +87,20 @@ def train(
     quiet: bool = False,
     **options: Any,
 ) -> Run | list[Run]:
-    """Train a model on the nodes of a graph, score it and save it all in a run folder.
+    """Train a model on nodes, links or graphs, score it and save it all in a run folder.
 
     Args:
-        source: A recipe's name (gpm recipes) or YAML file, a dataset's name (gpm data), a saved graph's folder or a PyG
-            file (.pt); in Python also a PyG Data or a Graph.
+        source: A recipe's name (gpm recipes) or YAML file, a dataset's name (gpm data), a saved graph's folder, a PyG
+            file (.pt) or a table of molecules; in Python also a PyG Data, a list of them, or a Graph.
         out: The run folder; by default a new one below runs.
         seeds: Train so many times, with seeds counted from `seed`, and report mean and standard deviation.
+        folds: Cross-validate: so many folds, each of which is the test part once.
         resume: Go on with a run that was interrupted, exactly as it would have gone on.
         device: auto, cpu, cuda, cuda:1 or mps.
         threads: Threads to compute with; 0 takes what torch takes.
         track: Also log to TensorBoard, Weights & Biases or MLflow.
         result: Also write the figures, over all seeds, to this JSON file.
-        baselines: Also score the most frequent class and a network on features alone, on the same split.
+        baselines: For nodes, also score the most frequent class and a network on features alone, on the same split.
         overwrite: Write into a run folder that is there.
         quiet: No progress bar.
         options: Any option of `Config`, which overrides the recipe's.
@@ -111,6 +117,12 @@ def train(
     _check_tracker(track)
     if seeds < 1:
         raise GpmError(f"seeds must be at least 1, got {seeds}.")
+    if folds:
+        if not 3 <= folds <= 100:
+            raise GpmError(f"folds must lie between 3 (one each to train, validate and test) and 100, got {folds}.")
+        if seeds > 1 or "split" in options:
+            raise GpmError("folds are splits and have a seed each; leave out --seeds and --split.")
+        seeds, options = folds, options | {"split": f"{folds}-fold"}
     if resume is not None:
         if out is not None or result is not None or baselines or overwrite or seeds > 1:
             raise GpmError("a resumed run only goes on; leave out --out, --seeds, --result, --baselines, --overwrite.")
@@ -120,6 +132,10 @@ def train(
     if result is not None and (Path(result).is_dir() or Path(result).suffix != ".json"):
         raise GpmError(f"{result}: name a .json file for the figures.")
     recipe, data = _resolve(source, options)
+    if folds and data.level != "graph":
+        raise GpmError(f"folds are for collections of graphs, not for {data.level}s; use --seeds.")
+    if baselines and (data.level != "node" or recipe.config.model != "gpm"):
+        raise GpmError("--baselines goes with a gpm on nodes; elsewhere train a baseline with --model.")
     began = time.monotonic()
     folder = _choose_folder(out, recipe, overwrite)
     runs = []
@@ -138,25 +154,30 @@ def train(
     return runs[0] if seeds == 1 else runs
 
 
-def _resolve(source: Any, options: dict[str, Any]) -> tuple[Recipe, NodeData]:
+def _resolve(source: Any, options: dict[str, Any]) -> tuple[Recipe, TaskData]:
     """The recipe (or the defaults) with the options in it, and the data."""
     recipe = find_recipe(str(source)) if isinstance(source, (str, Path)) and str(source) else None
     if recipe is None and "data" in options:
         raise GpmError("data is an option of recipes; without one, the first argument says what to train on.")
-    if not isinstance(source, (str, Path)):
-        return Recipe("graph", Config.from_dict(options)), load_node_data(source)
-    if not str(source):
+    if isinstance(source, (str, Path)) and not str(source):
         raise GpmError("say what to train on: a recipe (gpm recipes), a dataset (gpm data) or a file.")
     if recipe is None:
-        data = load_node_data(source)
-        path = Path(source).expanduser()
-        place = str(path.resolve()) if path.exists() else str(source)  # found from any folder later on
-        return Recipe(path.stem, Config.from_dict({"data": place} | options)), data
+        name = "graph"
+        if isinstance(source, (str, Path)):
+            path = Path(source).expanduser()
+            place = str(path.resolve()) if path.exists() else str(source)  # found from any folder later on
+            name, options = path.stem, {"data": place} | options
+        config = Config.from_dict(options)
+        return Recipe(name, config), _load(source, config)
     unknown = [key for key in options if key not in option_names()]
     if unknown:
         raise GpmError(f"there is no option {unknown[0]!r}.{nearest(unknown[0], option_names())}")
     recipe = replace(recipe, config=recipe.config.with_(**options), changed=recipe.config.changes(options))
-    return recipe, load_node_data(recipe.config.data)
+    return recipe, _load(recipe.config.data, recipe.config)
+
+
+def _load(source: Any, config: Config) -> TaskData:
+    return load_task_data(source, config.task, metric=config.metric, smiles=config.smiles, target=config.target)
 
 
 def _choose_folder(out: Path | None, recipe: Recipe, overwrite: bool) -> Path:
@@ -171,13 +192,17 @@ def _choose_folder(out: Path | None, recipe: Recipe, overwrite: bool) -> Path:
 
 
 def _train_one(
-    config: Config, data: NodeData, folder: Path, device: str, track: Tracker, quiet: bool, recipe: Recipe
+    config: Config, data: TaskData, folder: Path, device: str, track: Tracker, quiet: bool, recipe: Recipe
 ) -> Run:
-    split = data.make_split(config.seed, "" if config.split == "auto" else config.split)
+    config = config.with_(metric=data.metric if config.metric == "auto" else config.metric, task=data.level)
+    if data.level == "node" and config.metric in ("mae", "rmse"):
+        raise GpmError(f"{config.metric} is for numbers, but the labels of nodes are classes; choose another --metric.")
+    split = make_split(data, config)
     for part in PARTS:
         if not len(getattr(split, part)):
-            raise GpmError(f"no labelled node is in the {part} part of split {split.name!r}; try --split 60/20/20.")
-    config = config.with_(metric=data.metric if config.metric == "auto" else config.metric)
+            raise GpmError(f"no {data.level} is in the {part} part of split {split.name!r}; try --split 60/20/20.")
+    job = _Job(config, data, split, folder, recipe, device, track, quiet)
+    prepared = _prepare(job)  # before anything is written: most mistakes show here
     folder.mkdir(parents=True, exist_ok=True)
     for stale in (CONFIG, WEIGHTS, MODEL, RESULT, STATE, HISTORY, PREDICTIONS, CARD):
         (folder / stale).unlink(missing_ok=True)
@@ -185,7 +210,15 @@ def _train_one(
     write_json(folder / "recipe.json", recipe.facts())
     write_json(folder / ENVIRONMENT, environment())
     write_config(folder / CONFIG, config)  # last: from here on the run can be resumed
-    return _fit(_Job(config, data, split, folder, recipe, device, track, quiet))
+    return _fit(job, *prepared)
+
+
+def make_split(data: TaskData, config: Config) -> Split:
+    """The parts that the options name."""
+    kind = "" if config.split == "auto" else config.split
+    if isinstance(data, LinkData):
+        return data.make_split(config.seed, kind, config.protocol)
+    return data.make_split(config.seed, kind)
 
 
 def _resume(folder: Path, source: Any, device: str, track: Tracker, quiet: bool, options: dict[str, Any]) -> Run:
@@ -198,37 +231,43 @@ def _resume(folder: Path, source: Any, device: str, track: Tracker, quiet: bool,
     in_memory = source if not isinstance(source, (str, Path)) else config.data
     if (folder / RESULT).is_file():
         _log.info("%s is finished; nothing to resume", folder)
-        return Run(folder, load_node_data(in_memory) if in_memory is source else None, device)
+        return Run(folder, _load(in_memory, config) if in_memory is source else None, device)
     if in_memory == "":
         raise GpmError(f"{folder} was trained on a graph in memory; give it: train(graph, resume=folder).")
-    data = load_node_data(in_memory)
+    data = _load(in_memory, config)
     recipe = Recipe.from_facts(folder / "recipe.json", config)
-    return _fit(_Job(config, data, Split.load(folder / SPLIT), folder, recipe, device, track, quiet), resume=True)
+    job = _Job(config, data, Split.load(folder / SPLIT), folder, recipe, device, track, quiet)
+    return _fit(job, *_prepare(job), resume=True)
 
 
-def _fit(job: _Job, resume: bool = False) -> Run:
+def _prepare(job: _Job) -> tuple[Task, Predicts]:
+    """The task and a model with fresh weights."""
+    config, data = job.config, job.data
+    torch.manual_seed(config.seed)
+    task = make_task(data, job.split, config)
+    graph, seen = walked_graph(data, job.split), job.split.train if data.level == "graph" else None
+    return task, build_predictor(config, graph, task.outputs, data.level, device=job.device, seen=seen)
+
+
+def _fit(job: _Job, task: Task, predictor: Predicts, resume: bool = False) -> Run:
     """Train, keep the best, score it and write what is left to write."""
     import lightning.pytorch as pl
     from lightning.pytorch.callbacks import EarlyStopping
 
     from gpm.callbacks import AtomicCheckpoints, History, KeepBest, Progress, SaveState, StoppedError
-    from gpm.learner import Learner
+    from gpm.learner import Examples, Learner
 
     config, data, folder = job.config, job.data, job.folder
-    torch.manual_seed(config.seed)
-    task = NodeTask.of(data.labels, config.metric, config.smoothing)
-    predictor = Predictor.build(config, data.graph, task.outputs, device=job.device)
     _announce(job, predictor, task)
-    learner = Learner(predictor, task, job.split, config)
-    write_facts(folder, predictor, task)
+    learner = Learner(predictor, Examples(data, task, job.split, config.seed), config)
+    write_facts(folder, predictor, task, data.level)
     history, state = History(folder / HISTORY), SaveState(folder / STATE)
     chosen = config.metric if config.select == "metric" else "loss"
     best = KeepBest(chosen, lambda model: save_weights(model, folder / WEIGHTS))
     callbacks: list[Any] = [history, best, Progress(config.metric, not job.quiet), state]
     if config.patience:
-        callbacks.insert(
-            0, EarlyStopping(f"val_{chosen}", mode="min" if chosen == "loss" else "max", patience=config.patience)
-        )
+        mode = "max" if METRICS[chosen].larger else "min"
+        callbacks.insert(0, EarlyStopping(f"val_{chosen}", mode=mode, patience=config.patience))
     with _calm():
         kind, _, index = job.device.partition(":")
         trainer = pl.Trainer(
@@ -263,7 +302,7 @@ def _fit(job: _Job, resume: bool = False) -> Run:
     return run
 
 
-def _announce(job: _Job, predictor: Predictor, task: NodeTask) -> None:
+def _announce(job: _Job, predictor: Predicts, task: Task) -> None:
     config, data, split = job.config, job.data, job.split
     sizes = {shape: name for name, shape in SIZES.items()}
     shape = (config.layers, config.heads, config.width)
@@ -276,6 +315,9 @@ def _announce(job: _Job, predictor: Predictor, task: NodeTask) -> None:
         *map(len, (split.train, split.val, split.test)),
         split.digest,
     )
+    if config.model != "gpm":
+        _log.info("model: %s, width %d, %s parameters", config.model, config.width, f"{parameters:,}")
+        return
     _log.info(
         "model: %s%d layer(s), %d heads, width %d, %s parameters; patterns of lengths %s, %d of %d in training",
         size, *shape, f"{parameters:,}", config.lengths, config.patterns, config.pool,
@@ -326,28 +368,41 @@ def _finish(run: Run, best_epoch: int, rows: list[dict[str, float]], job: _Job) 
     from gpm.card import write_card
 
     config, metric = run.config, run.config.metric
-    scores = {part: run.evaluate(part, progress=not job.quiet) for part in ("val", "test")}
-    run.predict_ids(run.split.test).save(run.folder / PREDICTIONS)
+    said = {part: run.read(part, progress=not job.quiet) for part in ("val", "test")}
+    scores = {part: run.score(part, logits) for part, logits in said.items()}
+    run.describe(run.split.test, said["test"]).save(run.folder / PREDICTIONS)
+    used = f", with {config.pool} patterns" if config.model == "gpm" else ""
     content = {
-        "data": run.data.title, "metric": metric, "val": scores["val"], "test": scores["test"], "seed": config.seed,
-        "protocol": f"split {run.split.name}; epoch chosen by validation {config.select}; test read once, with "
-        f"{config.pool} patterns",
+        "data": run.data.title, "task": run.data.level, "model": config.model, "metric": metric, "val": scores["val"],
+        "test": scores["test"], "seed": config.seed,
+        "protocol": f"split {run.split.name}; epoch chosen by validation {config.select}; test read once{used}",
         "split_digest": run.split.digest, "best_epoch": best_epoch, "epochs": len(rows),
         "train_seconds": rows[-1]["seconds"], "date": time.strftime("%Y-%m-%d"),
     }  # fmt: skip
     write_card(run, content, job.recipe)
     write_json(run.folder / RESULT, content)  # last: a run with a result is finished
     (run.folder / STATE).unlink(missing_ok=True)
-    value, chosen = scores["test"][metric], scores["val"][metric]
-    figures = f"test {value:.2%}, val {chosen:.2%} (epoch {best_epoch} of {len(rows)}, {rows[-1]['seconds']:.0f} s)"
-    _log.info("%s %s: %s%s", run.data.title, METRICS[metric], figures, job.recipe.beside_paper())
+    kind = METRICS[metric]
+    figures = f"test {kind.show(scores['test'][metric])}, val {kind.show(scores['val'][metric])}"
+    spent = f"(epoch {best_epoch} of {len(rows)}, {rows[-1]['seconds']:.0f} s)"
+    _log.info("%s %s: %s %s%s", run.data.title, kind.title, figures, spent, _beside_paper(job))
+    if len(scores["test"]) > 3:
+        _log.info("test: %s", show_scores(scores["test"]))
+    if config.task == "link" and config.protocol == "paper":
+        _log.info("protocol paper: test edges are walked, so that this is no measure of quality; see strict")
     _log.info("saved in %s", run.folder)
+
+
+def _beside_paper(job: _Job) -> str:
+    """The paper's figure, where the run is of its model and protocol."""
+    return job.recipe.beside_paper(METRICS[job.config.metric]) if is_comparable(job.config, job.recipe.changed) else ""
 
 
 def _score_baselines(run: Run) -> None:
     """Score the baselines on the run's split, print them and add them to its result."""
     from gpm.baselines import score_baselines
 
+    assert isinstance(run.task, ClassTask)
     found = score_baselines(run.data.graph, run.task, run.split, run.config.seed)
     write_json(run.folder / RESULT, run.result | {"baselines": found})
     _log.info(
@@ -364,28 +419,38 @@ def environment() -> dict[str, Any]:
 
 
 def summarise(runs: list[Run], recipe: Recipe, seconds: float) -> dict[str, Any]:
-    """The figures of some runs that differ by their seed, in percent, beside the paper's."""
+    """The figures of some runs that differ by their seed, as tables have them, beside the paper's."""
     results = [run.result for run in runs]
-    metric = runs[0].config.metric
-    values = [round(100 * r["test"][metric], 2) for r in results]
-    config = runs[0].config.to_dict()
+    first = runs[0].config
+    metric, kind = first.metric, METRICS[first.metric]
+    values = [kind.scaled(r["test"][metric]) for r in results]
+    digits = 2 if kind.share else 4
+    seed = results[0]["seed"]
+    protocol = results[0]["protocol"].replace(f"seed {seed}", "seed as listed")
+    if (fold := re.search(r"fold \d+ of (\d+)", protocol)) and int(fold[1]) == len(runs):
+        protocol = protocol.replace(fold[0], f"each of {fold[1]} folds")
+    paper = (recipe.paper_mean, recipe.paper_std) if is_comparable(first, recipe.changed) else (None, None)
     return {
-        "dataset": runs[0].data.title, "model": "GPM", "task": "node", "recipe": recipe.name, "changed": recipe.changed,
-        "metric": metric, "protocol": results[0]["protocol"].replace(f"seed {results[0]['seed']}", "seed as listed"),
-        "seeds": [r["seed"] for r in results], "values": values, "mean": round(statistics.fmean(values), 2),
-        "std": round(statistics.stdev(values), 2) if len(values) > 1 else 0.0,
-        "val_values": [round(100 * r["val"][metric], 2) for r in results],
-        "paper_mean": recipe.paper_mean, "paper_std": recipe.paper_std, "wall_s": round(seconds, 1),
+        "dataset": runs[0].data.title, "model": "GPM" if first.model == "gpm" else first.model.upper(),
+        "task": first.task, "recipe": recipe.name, "changed": recipe.changed, "metric": metric, "protocol": protocol,
+        "seeds": [r["seed"] for r in results], "values": values, "mean": round(statistics.fmean(values), digits),
+        "std": round(statistics.stdev(values), digits) if len(values) > 1 else 0.0,
+        "val_values": [kind.scaled(r["val"][metric]) for r in results],
+        "test": {k: [METRICS[k].scaled(r["test"][k]) for r in results] for k in results[0]["test"]},
+        "paper_mean": paper[0], "paper_std": paper[1], "wall_s": round(seconds, 1),
         "train_s": [r["train_seconds"] for r in results], "best_epochs": [r["best_epoch"] for r in results],
         "parameters": runs[0].facts["parameters"], "note": recipe.note, "date": time.strftime("%Y-%m-%d"),
-        "config": {key: value for key, value in config.items() if key != "seed"}, "versions": environment(),
+        "config": {key: value for key, value in first.to_dict().items() if key != "seed"}, "versions": environment(),
     }  # fmt: skip
 
 
 def describe_summary(summary: dict[str, Any]) -> str:
     """One line: mean ± standard deviation over seeds, beside the paper's."""
-    paper = summary["paper_mean"]
-    beside = "" if paper is None else f"; the paper has {paper:.2f} ± {summary['paper_std']:.2f}"
-    metric = METRICS[summary["metric"]]
-    mean = f"{summary['mean']:.2f} ± {summary['std']:.2f}"
-    return f"{summary['dataset']} {metric} over {len(summary['values'])} seeds: {mean}{beside}"
+    paper, kind = summary["paper_mean"], METRICS[summary["metric"]]
+    digits = 2 if kind.share else 4
+    beside = "" if paper is None else f"; the paper has {paper:.{digits}f} ± {summary['paper_std']:.{digits}f}"
+    mean = f"{summary['mean']:.{digits}f} ± {summary['std']:.{digits}f}"
+    runs = f"{len(summary['values'])} {'folds' if 'folds' in summary['protocol'] else 'seeds'}"
+    leaky = summary["task"] == "link" and summary["config"]["protocol"] == "paper"
+    note = " (protocol paper: test edges are walked)" if leaky else ""
+    return f"{summary['dataset']} {kind.title} over {runs}: {mean}{beside}{note}"

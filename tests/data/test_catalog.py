@@ -7,6 +7,7 @@ import scipy.sparse as sp
 
 from gpm import GpmError, load_graph
 from gpm.data import catalog, data_root, dataset_names, load_dataset
+from gpm.data.graphs import load_graph_data
 from gpm.data.splits import parse_fractions
 from gpm.data.tasks import load_node_data
 
@@ -27,7 +28,7 @@ def test_every_name_has_a_loader() -> None:
 
     assert "karate" in dataset_names()
     for name, entry in catalog.CATALOG.items():
-        assert entry.loader in ("ogb", "motifs") or hasattr(torch_geometric.datasets, entry.loader)
+        assert entry.loader in ("ogb", "ogbl", "motifs") or hasattr(torch_geometric.datasets, entry.loader)
         assert catalog.spell(name) == name
         assert entry.raw.startswith(entry.root)
 
@@ -36,10 +37,11 @@ def test_every_entry_says_how_it_is_used() -> None:
     for entry in catalog.CATALOG.values():
         assert entry.title
         assert entry.nodes
-        assert entry.metric in ("accuracy", "roc_auc")
-        assert entry.task in ("node", "graph")
-        assert entry.split == "public" or parse_fractions(entry.split)
-    with_auc = {name for name, entry in catalog.CATALOG.items() if entry.metric == "roc_auc"}
+        metrics = {"node": ("accuracy", "roc_auc"), "link": ("hits@20", "hits@50", "hits@100")}
+        assert entry.metric in metrics.get(entry.task, ("accuracy", "roc_auc", "mae", "rmse"))
+        assert (entry.task == "graph") == (entry.graphs > 1)
+        assert entry.split in ("public", "scaffold", "5-fold", "10-fold") or parse_fractions(entry.split)
+    with_auc = {n for n, entry in catalog.CATALOG.items() if entry.metric == "roc_auc" and entry.task == "node"}
     countries = {f"twitch-{country}" for country in ("de", "en", "es", "fr", "pt", "ru")}
     assert with_auc == {"minesweeper", "tolokers", "questions"} | countries
 
@@ -51,6 +53,10 @@ def test_names_may_be_spelled_as_people_do() -> None:
         ("ogbn-arxiv", "arxiv"),
         ("Computer", "computers"),
         ("CORA", "cora"),
+        ("IMDB-BINARY", "imdb-b"),
+        ("REDDIT-MULTI-12K", "reddit-m12k"),
+        ("D&D", "dd"),
+        ("ogbl_collab", "ogbl-collab"),
     ):
         assert catalog.find_entry(given) is catalog.CATALOG[name]
 
@@ -145,6 +151,29 @@ def test_published_sizes(name: str, nodes: int, edges: int, features: int, class
     assert data.masks is None or data.masks.count == 10
 
 
+_COLLECTIONS = [  # name, raw folder; published graphs, nodes, directed edges, features, classes
+    ("mutag", "TUDataset/MUTAG", 188, 3371, 7442, 7, 2),
+    ("enzymes", "TUDataset/ENZYMES", 600, 19580, 74564, 3, 6),
+    ("csl", "GNNBenchmarkDataset/CSL", 150, 6150, 24600, 0, 10),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "graphs", "nodes", "edges", "features", "classes"),
+    [pytest.param(row[0], *row[2:], marks=pytest.mark.needs(row[1]), id=row[0]) for row in _COLLECTIONS],
+)
+@pytest.mark.usefixtures("raw_files", "_no_download")
+def test_published_sizes_of_collections(
+    name: str, graphs: int, nodes: int, edges: int, features: int, classes: int
+) -> None:
+    data = load_graph_data(name)
+    assert (data.graph.num_graphs, data.graph.num_nodes, data.graph.num_edges) == (graphs, nodes, edges)
+    assert (catalog.CATALOG[name].graphs, catalog.CATALOG[name].nodes) == (graphs, nodes)
+    assert (0 if data.graph.x is None else data.graph.x.shape[1]) == features
+    assert data.num_classes == classes
+    assert not data.graph.census.directed
+
+
 @pytest.fixture
 def _no_download(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch_geometric.datasets
@@ -152,7 +181,9 @@ def _no_download(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("a download was tried")
 
-    for loader in {entry.loader for entry in catalog.CATALOG.values() if entry.root and entry.loader != "ogb"}:
+    for loader in {
+        entry.loader for entry in catalog.CATALOG.values() if entry.root and not entry.loader.startswith("ogb")
+    }:
         monkeypatch.setattr(getattr(torch_geometric.datasets, loader), "download", refuse)
 
 
@@ -179,6 +210,26 @@ def _check_ring(name: str, splits: int = 1) -> None:
     assert data.masks.count == splits
     split = data.make_split(seed=splits - 1)
     assert [split.train.tolist(), split.val.tolist(), split.test.tolist()] == [[0, 1], [2, 3], [4, 5]]
+
+
+@pytest.mark.parametrize("name", ["reddit-m5k", "reddit-m12k", "dd"])
+def test_tu_collections_read_their_text(tiny: Path, name: str) -> None:
+    title = catalog.CATALOG[name].title
+    raw = tiny / "TUDataset" / title / "raw"
+    raw.mkdir(parents=True)
+    (raw / f"{title}_A.txt").write_text("".join(f"{a + 1}, {b + 1}\n{b + 1}, {a + 1}\n" for a, b in _RING))
+    (raw / f"{title}_graph_indicator.txt").write_text("1\n" * 6 + "2\n")
+    (raw / f"{title}_graph_labels.txt").write_text("1\n3\n")
+    (raw / f"{title}_node_labels.txt").write_text("5\n6\n" * 3 + "5\n")
+    data = load_graph_data(name)
+    assert (data.graph.num_edges, data.graph.graph_ptr.tolist(), data.labels.tolist()) == (12, [0, 6, 7], [0, 1])
+    np.testing.assert_array_equal(data.graph.x, np.eye(2)[[0, 1] * 3 + [0]])
+
+
+def test_molecules_without_rdkit_get_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog, "find_spec", lambda name: None)
+    with pytest.raises(GpmError, match=r"Tox21 needs RDKit; install it with pip install '.*\[molecules\]'"):
+        load_dataset("tox21")
 
 
 def test_wikics_reads_its_json(tiny: Path) -> None:

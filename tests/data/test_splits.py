@@ -6,7 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpm import GpmError
-from gpm.data.splits import Masks, Split, is_labelled, parse_fractions, public_split, random_split
+from gpm.data.splits import (
+    Masks,
+    Split,
+    fold_split,
+    group_split,
+    is_labelled,
+    parse_fractions,
+    public_split,
+    random_split,
+)
 
 _SHARES = st.tuples(st.integers(10, 80), st.integers(5, 15)).map(lambda ab: f"{ab[0]}/{ab[1]}/{100 - sum(ab)}")
 _LABELS = st.lists(st.integers(-1, 3), min_size=40, max_size=200).map(lambda v: np.array([0] * 20 + v))
@@ -60,6 +69,68 @@ def test_every_instance_is_equally_likely_in_each_part() -> None:
     for seed in range(2000):
         counts[random_split(np.zeros(20, dtype=np.int64), "50/25/25", seed).train] += 1
     assert (abs(counts / 2000 - 0.5) < 0.06).all()  # five standard deviations
+
+
+@given(_LABELS, st.integers(3, 12), st.booleans())
+def test_as_many_seeds_as_folds_test_and_validate_each_instance_once(
+    labels: np.ndarray, folds: int, stratify: bool
+) -> None:
+    splits = [fold_split(labels, folds, seed, stratify) for seed in range(folds)]
+    labelled = np.flatnonzero(labels >= 0).tolist()
+    assert sorted(np.concatenate([split.test for split in splits]).tolist()) == labelled
+    for split, following in zip(splits, splits[1:] + splits[:1], strict=True):
+        assert sorted(np.concatenate(_parts(split)).tolist()) == labelled
+        assert split.val.tolist() == following.test.tolist()  # what validates now is tested next
+        assert abs(len(split.test) - len(labelled) / folds) < 1
+        for label in range(4) if stratify else ():
+            assert abs((labels[split.test] == label).sum() - (labels == label).sum() / folds) < 1
+
+
+def test_folds_are_drawn_once_and_named() -> None:
+    labels = np.arange(20) % 2
+    one, again = fold_split(labels, 5, 2), fold_split(labels, 5, 12)
+    assert (one.digest, one.name, again.name) == (again.digest, "fold 3 of 5", "fold 3 of 5")
+    assert one.test.tolist() == [6, 7, 9, 11]  # never changes
+    assert fold_split(labels, 5, 2, stratify=True).digest != one.digest
+    assert len(fold_split(np.random.default_rng(0).normal(size=10), 10, 9).test) == 1
+
+
+def test_impossible_folds_get_a_sentence() -> None:
+    for folds in (0, 1, 2, 101):
+        with pytest.raises(GpmError, match=rf"^{folds} folds cannot be: .* ask for 3 to 100"):
+            fold_split(np.zeros(500), folds, 0)
+    with pytest.raises(GpmError, match="4 labelled instances are too few for 5 folds"):
+        fold_split(np.array([0, 1, 0, 1, -1]), 5, 0)
+    with pytest.raises(GpmError, match="one label per instance"):
+        fold_split(np.zeros((9, 2)), 3, 0, stratify=True)
+    with pytest.raises(GpmError, match="seed must not be negative"):
+        fold_split(np.zeros(9), 3, -1)
+
+
+@given(st.integers(0, 10**6), st.integers(100, 300))
+def test_groups_stay_whole_and_the_small_ones_are_tested(seed: int, count: int) -> None:
+    groups = np.random.default_rng(seed).geometric(0.15, size=count)
+    labels = np.where(np.arange(count) % 9 == 4, np.nan, 0.5)
+    split = group_split(labels, groups, "80/10/10", "scaffold")
+    parts, labelled = _parts(split), np.flatnonzero(~np.isnan(labels))
+    assert sorted(parts[0] + parts[1] + parts[2]) == labelled.tolist()
+    owners = [set(groups[part].tolist()) for part in parts]
+    assert len(set.union(*owners)) == sum(map(len, owners))
+    assert len(parts[0]) <= 0.8 * len(labelled)
+    sizes = np.bincount(groups[labelled])
+    assert sizes.argmax() in owners[0]
+    assert max(sizes[list(owners[2])]) <= max(sizes[list(owners[0])])
+    assert (split.name, split.digest) == ("scaffold 80/10/10", group_split(labels, groups, "0.8/0.1/0.1", "x").digest)
+
+
+def test_groups_go_from_large_to_small_and_the_later_of_equals_first() -> None:
+    groups = np.array([9, 9, 9, 9, 9, 1, 2, 1, 2, 3])  # sizes 5, 2, 2, 1
+    split = group_split(np.zeros(10), groups, "70/20/10", "scaffold")
+    assert _parts(split) == [[0, 1, 2, 3, 4, 6, 8], [5, 7], [9]]
+    with pytest.raises(GpmError, match=r"1 group\(s\) are too few, or too large, for scaffold 70/20/10"):
+        group_split(np.zeros(10), np.zeros(10), "70/20/10", "scaffold")
+    with pytest.raises(GpmError, match="must be three shares"):
+        group_split(np.zeros(10), groups, "70/20", "scaffold")
 
 
 def test_what_counts_as_labelled() -> None:

@@ -257,10 +257,28 @@ def test_edges_that_were_not_crossed_map_to_zero() -> None:
     table = _table(edge_attr=rng.normal(2, 1, (ROWS, 3)))
     inputs = InputMap(table.spec(), 8, 0.0)
     inputs.fit(table)
-    mapped = inputs.edges(table, torch.tensor([[4, -1, 4], [0, 59, -1]]))
-    assert mapped.shape == (2, 4, 8)
-    assert (mapped[:, 0] == 0).all()
-    assert (mapped[0, 2] == 0).all()
-    torch.testing.assert_close(mapped[0, 1], mapped[0, 3])
-    assert (mapped[1, 1] != mapped[1, 2]).all()
-    assert inputs.edges(table, torch.empty(5, 0, dtype=torch.int64)).shape == (5, 1, 8)
+    mapped = inputs.edges(table, torch.tensor([4, -1, 4, 0, 59]))
+    assert mapped.shape == (5, 8)
+    assert (mapped[1] == 0).all()
+    torch.testing.assert_close(mapped[0], mapped[2])
+    assert (mapped[3] != mapped[4]).all()
+
+
+def test_equal_rows_of_edge_categories_are_kept_once() -> None:
+    rows = np.random.default_rng(0).integers(0, 3, (ROWS, 2))
+    table = _table(edge_attr=rows)
+    assert isinstance(table.edge, torch.Tensor)
+    assert len(table.edge) == len(np.unique(rows, axis=0)) < ROWS
+    np.testing.assert_array_equal(table.edge[table.edge_row].numpy(), rows)
+
+
+@pytest.mark.parametrize(
+    ("features", "form"), [("degree", "categories"), ("constant", "categories"), ("auto", "dense")]
+)
+def test_degree_or_nothing_may_stand_in_for_features(features: str, form: str) -> None:
+    graph = Graph.from_edges([[0, 0, 0, 1], [1, 2, 3, 2]], 5, undirected=True)
+    table = FeatureTable(graph, features=features)  # type: ignore[arg-type]
+    assert table.node_form == form
+    assert isinstance(table.node, torch.Tensor)
+    wanted = {"degree": graph.degree(), "constant": np.zeros(5), "auto": np.log1p(graph.degree())}[features]
+    np.testing.assert_allclose(table.node[:, 0].numpy(), wanted, rtol=1e-6)

@@ -11,23 +11,26 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from gpm import Graph, Tokenizer, find_topologies
 from gpm.config import SIZES, Config, ModelOptions
 from gpm.nn import FeatureTable, GraphPatternMachine, InputSpec, Output
-from gpm.nn.model import find_distinct
+from gpm.nn.model import find_distinct, find_last
 from gpm.patterns import Patterns
 from gpm.positional import embed_laplacian
 from tests.reference_model import ReferenceModel
 
 NODES, EDGES, ISOLATED, CLASSES = 40, 90, 4, 3
+POINTER = [0, 7, 8, 20, 36, 40]  # of a collection; its second graph is one node, its last has no edges
 
 FACTORS: dict[str, list[Any]] = {
     # (path, path_layers, path_heads), (anonymous, topology) and (layers, heads) are factors of their own, so that all
     # of their combinations occur, and each beside every level of the others.
-    "path": [("mean", 1, 1), ("gru", 1, 1), ("gru", 2, 1)]
+    "path": [("mean", 1, 1), ("gru", 1, 1), ("gru", 2, 1), ("conv", 1, 1), ("conv", 2, 1)]
     + [("transformer", layers, heads) for layers in (1, 2) for heads in (1, 4)],
     "anonymous": [(name, kind) for name in ("gru", "mean", "transformer") for kind in ("loops", "induced")]
     + [("gru", "shape"), ("none", "loops")],
@@ -35,11 +38,13 @@ FACTORS: dict[str, list[Any]] = {
     "node": ["none", "dense", "counts", "sparse", "categories"],
     "pe": ["none", "lap"],
     "learn_weight": [False, True],
-    "readout": [(readout, fusion) for readout in ("mean", "class") for fusion in (False, True)],
+    "readout": [(readout, fusion) for readout in ("mean", "class", "sum") for fusion in (False, True)],
+    "head": ["linear", "mlp"],
+    "recall": [0, 2],
     "machine": [(layers, heads) for layers in (1, 3) for heads in (1, 4)],
     "lengths": [(8,), (2, 4, 6, 8), (0, 1, 4, 8), (0,), (3, 1)],
     "directed": [False, True],
-    "instances": ["nodes", "links"],
+    "instances": ["nodes", "links", "graphs"],
     "batched": [False, True],
 }
 
@@ -83,11 +88,17 @@ def make_features(kind: str, rows: int, seed: int) -> Any:
     return dense if kind == "dense" else dense * (rng.random(dense.shape) < 0.25)
 
 
-def make_graph(node: str = "dense", edge: str = "none", directed: bool = False) -> Graph:
-    """A random graph whose last nodes are isolated."""
+def make_graph(
+    node: str = "dense", edge: str = "none", directed: bool = False, pointer: list[int] | None = None
+) -> Graph:
+    """A random graph whose last nodes are isolated; or a collection of such graphs, cut where the pointer says."""
     ends = np.random.default_rng(1).integers(0, NODES - ISOLATED, (2, EDGES))
+    if pointer is not None:
+        graph = np.searchsorted(pointer, ends[0], side="right") - 1
+        first, size = np.array(pointer)[graph], np.diff(pointer)[graph]
+        ends[1] = first + ends[1] % size
     x, edge_attr = make_features(node, NODES, 2), make_features(edge, EDGES, 3)
-    return Graph.from_edges(ends, NODES, undirected=not directed, x=x, edge_attr=edge_attr)
+    return Graph.from_edges(ends, NODES, undirected=not directed, x=x, edge_attr=edge_attr, graph_ptr=pointer)
 
 
 @dataclass
@@ -128,8 +139,12 @@ def make_setting(
         for parameter in model.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
     ids = np.arange(NODES - 10, NODES - 2)  # six with edges, two isolated
-    links = np.stack([ids, ids[::-1] - 20], 1)
-    patterns = tokenizer.nodes(ids) if instances == "nodes" else tokenizer.links(links, count=len(lengths) + 1)
+    if instances == "nodes":
+        patterns = tokenizer.nodes(ids)
+    elif instances == "links":
+        patterns = tokenizer.links(np.stack([ids, ids[::-1] - 20], 1), count=len(lengths) + 1)
+    else:
+        patterns = tokenizer.graphs(np.arange(graph.num_graphs))
     return Setting(graph, tokenizer, table, model, patterns)
 
 
@@ -155,11 +170,13 @@ def test_the_model_equals_the_reference(case: dict[str, Any]) -> None:
     path, path_layers, path_heads = case["path"]
     anonymous, topology = case["anonymous"]
     edge, position = case["inputs"]
+    pointer = POINTER if case["instances"] == "graphs" else None
     setting = make_setting(
-        make_graph(case["node"], edge, case["directed"]), topology=topology, lengths=case["lengths"],
-        instances=case["instances"], path=path, path_layers=path_layers, path_heads=path_heads, path_position=position,
-        anonymous=anonymous, learn_weight=case["learn_weight"], pe=case["pe"], layers=case["machine"][0],
-        heads=case["machine"][1], readout=case["readout"][0], fusion=case["readout"][1],
+        make_graph(case["node"], edge, case["directed"], pointer), topology=topology, lengths=case["lengths"],
+        instances=case["instances"], head=case["head"], recall=case["recall"], path=path, path_layers=path_layers,
+        path_heads=path_heads, path_position=position, anonymous=anonymous, learn_weight=case["learn_weight"],
+        pe=case["pe"], layers=case["machine"][0], heads=case["machine"][1], readout=case["readout"][0],
+        fusion=case["readout"][1],
     )  # fmt: skip
     found = setting.model(setting.patterns, setting.table)
     expected = ReferenceModel(setting.model, setting.graph, case["batched"])(setting.patterns, setting.table)
@@ -182,13 +199,15 @@ def test_the_cases_meet_in_pairs() -> None:
 
 
 @pytest.mark.parametrize("topology", ["loops", "induced", "shape"])
-@pytest.mark.parametrize(("readout", "fusion"), [("mean", False), ("mean", True), ("class", False), ("class", True)])
-@pytest.mark.parametrize("path", ["transformer", "gru", "mean"])
+@pytest.mark.parametrize(
+    ("readout", "fusion"), [("mean", False), ("mean", True), ("class", False), ("class", True), ("sum", False)]
+)
+@pytest.mark.parametrize("path", ["transformer", "gru", "conv", "mean"])
 def test_gradients_reach_every_parameter(topology: str, readout: str, fusion: bool, path: str) -> None:
     graph = make_graph("sparse", "dense")
     setting = make_setting(
         graph, topology=topology, readout=readout, fusion=fusion, path=path, path_position="learned",
-        learn_weight=True, pe="lap", layers=2, path_layers=2,
+        learn_weight=True, pe="lap", layers=2, path_layers=2, head="mlp", recall=2,
     )  # fmt: skip
     setting.model.train()
     setting.model(setting.tokenizer.nodes([0, 1, 2]), setting.table).logits.square().sum().backward()
@@ -208,6 +227,52 @@ def test_saved_weights_give_the_same_model(topology: str) -> None:
         found = fresh(setting.patterns, setting.table)
     assert torch.equal(found.logits, setting.run().logits)
     assert all(torch.equal(value, fresh.state_dict()[name]) for name, value in model.state_dict().items())
+
+
+def test_a_sum_is_the_mean_of_normalised_patterns_by_their_shares_times_the_size() -> None:
+    setting = make_setting(make_graph("dense", "dense", pointer=POINTER), instances="graphs", readout="sum", layers=2)
+    with torch.no_grad():
+        x = setting.model.encode(setting.patterns, setting.table)
+        for layer in setting.model.machine.layers:
+            x = layer(x)
+        normed = setting.model.machine.norm(x)
+    assert setting.patterns.shares is not None
+    mean = (setting.patterns.shares[:, :, None] * normed).sum(1)
+    sizes = torch.tensor(np.diff(POINTER))
+    assert float(setting.model.size) == pytest.approx(sizes.double().mean())
+    assert_near(setting.run().embedding, mean * (sizes / sizes.double().mean()).float()[:, None], "embedding")
+
+
+@pytest.mark.parametrize(("readout", "times"), [("sum", 2.0), ("mean", 1.0)])
+def test_two_copies_of_a_graph_have_twice_the_sum(readout: str, times: float) -> None:
+    """Patterns cover both evenly; what is left is how many starts a node happens to get."""
+    ends, x = np.random.default_rng(0).integers(0, 5, (2, 8)), np.random.default_rng(1).normal(size=(5, 3))
+    copies = np.concatenate([ends, ends + 5, ends + 10], 1)
+    graph = Graph.from_edges(copies, 15, undirected=True, x=np.tile(x, (3, 1)), graph_ptr=[0, 5, 15])
+    setting = make_setting(graph, lengths=(0,), instances="graphs", readout=readout, layers=2)
+    setting.tokenizer.pool = 500
+    one, two = setting.run(setting.tokenizer.graphs([0, 1])).embedding
+    assert float((two - times * one).norm() / (times * one).norm()) < 0.02
+
+
+def test_a_model_of_sums_keeps_its_size() -> None:
+    """On other graphs a sum is measured in the mean size of those that it was trained on."""
+    setting = make_setting(make_graph(pointer=POINTER), instances="graphs", readout="sum")
+    assert float(setting.model.state_dict()["size"]) == NODES / 5
+    fresh = GraphPatternMachine(setting.model.inputs, setting.model.options, CLASSES, 8).eval()
+    fresh.load_state_dict(setting.model.state_dict())
+    with torch.no_grad():
+        assert torch.equal(fresh(setting.patterns, setting.table).logits, setting.run().logits)
+
+
+def test_the_head_is_one_map_or_two() -> None:
+    for head in ("linear", "mlp"):
+        setting = make_setting(make_graph(), head=head)
+        found, maps = setting.run(), [part for part in setting.model.head.modules() if isinstance(part, nn.Linear)]
+        with torch.no_grad():
+            z = found.embedding if head == "linear" else maps[0](found.embedding).clamp(min=0)
+            assert_near(found.logits, maps[-1](z), head)
+        assert len(maps) == (1 if head == "linear" else 2)
 
 
 @pytest.mark.parametrize(("readout", "fusion"), [("mean", True), ("class", False), ("class", True)])
@@ -327,6 +392,35 @@ def test_larger_sizes_have_more_parameters() -> None:
     assert counts == sorted(set(counts))
     assert counts[0] < 150_000
     assert counts[-1] > 20_000_000
+
+
+@given(st.integers(1, 9), st.integers(1, 10), st.integers(0, 1000))
+def test_the_last_visit_is_the_latest_of_all_before(length: int, most: int, seed: int) -> None:
+    walks = torch.randint(0, 4, (2, 3, length), generator=torch.Generator().manual_seed(seed))
+    found = find_last(walks, most)
+    assert found.shape == walks.shape
+    for walk, ago in zip(walks.flatten(0, 1).tolist(), found.flatten(0, 1).tolist(), strict=True):
+        for now, node in enumerate(walk):
+            visits = [now - then for then in range(now) if walk[then] == node]
+            assert ago[now] == (min(visits) if visits and min(visits) <= most else 0)
+
+
+@pytest.mark.parametrize("path", ["transformer", "conv", "mean"])
+def test_only_what_recalls_tells_the_way_back_from_a_way_on(path: str) -> None:
+    """A-B-A and A-B-C, where all nodes have the same features and nobody reads the topology."""
+    graph = Graph.from_edges([[0, 1], [1, 2]], 3, undirected=True, x=np.ones((3, 1), dtype=np.int64))
+    told = {}
+    for recall in (0, 1, 2, 4):
+        torch.manual_seed(7)
+        table, tokenizer = FeatureTable(graph), Tokenizer(graph, lengths=[2], pool=1)
+        options = ModelOptions(width=8, layers=1, heads=1, path=path, anonymous="none", recall=recall)
+        model = GraphPatternMachine(table.spec(), options, CLASSES, 2).eval()
+        walks = torch.tensor([[[0, 1, 0]], [[0, 1, 2]]])
+        patterns = replace(tokenizer.nodes([0, 0]), nodes=walks)
+        with torch.no_grad():
+            back, on = model(patterns, table).logits
+        told[recall] = bool((back - on).abs().max() > 1e-4)
+    assert told == {0: False, 1: False, 2: True, 4: True}  # the way back is two steps long
 
 
 @pytest.mark.parametrize("num_nodes", [50, 10_000_000])

@@ -10,9 +10,11 @@ import os
 import shutil
 import warnings
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from gpm.data.splits import PARTS
 from gpm.errors import GpmError, nearest
 
 
@@ -22,15 +24,17 @@ class Entry:
 
     Attributes:
         title: Its name in print.
-        loader: The class of `torch_geometric.datasets`, or "ogb" or "motifs" for our own readers.
+        loader: The class of `torch_geometric.datasets`, or "ogb", "ogbl", "motifs" or "random" for our own.
         root: Folder below the data root that the loader gets.
         options: Its further arguments.
         raw: Folder below the data root that holds `raw`; empty if there are no files.
-        nodes: The published number of nodes.
+        nodes: The published number of nodes, of a collection all together; rounded where only the mean is published.
+        graphs: How many there are in a collection; 0 for a single graph.
         undirected: Whether the usual benchmark adds the reverse of every edge, and so `load_dataset` does.
-        split: "public" if the data comes with the split that is used, else shares such as "60/20/20".
-        metric: "accuracy" or "roc_auc".
-        task: What has the labels: "node" or "graph".
+        split: "public" if the data comes with the split that is used, else shares such as "60/20/20", folds such as
+            "10-fold", or "scaffold".
+        metric: Of classes "accuracy" or "roc_auc", of values "mae" or "rmse", of links "hits@20" and the like.
+        task: What is predicted: "node", "link" or "graph".
     """
 
     title: str
@@ -43,6 +47,7 @@ class Entry:
     split: str = "60/20/20"
     metric: str = "accuracy"
     task: str = "node"
+    graphs: int = 0
 
 
 def _named(title: str, loader: str, name: str, nodes: int, split: str, *, folder: str = "", **facts: Any) -> Entry:
@@ -73,12 +78,32 @@ def _ogb(title: str, name: str, nodes: int) -> Entry:
     return Entry(title, "ogb", "OGB", options, f"OGB/ogbn_{name}", nodes, undirected=True, split="public")
 
 
-def _graphs(name: str, nodes: int) -> Entry:
-    return _named(name, "TUDataset", name, nodes, "80/10/10", task="graph")
+def _links(name: str, nodes: int, metric: str) -> Entry:
+    options = (("name", name),)
+    return Entry(
+        f"ogbl-{name}", "ogbl", "OGB", options, f"OGB/ogbl_{name}", nodes, split="public", metric=metric, task="link"
+    )
+
+
+def _graphs(name: str, graphs: int, nodes: int, split: str = "80/10/10") -> Entry:
+    return _named(name, "TUDataset", name, nodes, split, task="graph", graphs=graphs)
+
+
+def _zinc(title: str, graphs: int, nodes: int, subset: bool) -> Entry:
+    options = (("subset", subset),)
+    return Entry(
+        title, "ZINC", "ZINC", options, "ZINC", nodes, split="public", metric="mae", task="graph", graphs=graphs
+    )
+
+
+def _molecules(title: str, graphs: int, nodes: int, metric: str = "roc_auc") -> Entry:
+    name = title.lower()
+    return _named(title, "MoleculeNet", name, nodes, "scaffold", metric=metric, task="graph", graphs=graphs)
 
 
 CATALOG = {
     "motifs": Entry("Planted motifs", "motifs", nodes=2120),
+    "random": Entry("Random graph", "random", nodes=2000, split="80/5/15", metric="roc_auc", task="link"),
     "karate": Entry("Karate Club", "KarateClub", nodes=34),
     "cora": _named("Cora", "Planetoid", "Cora", 2708, "public"),
     "citeseer": _named("CiteSeer", "Planetoid", "CiteSeer", 3327, "public"),
@@ -112,11 +137,40 @@ CATALOG = {
     "twitch-fr": _twitch("FR", 6551),
     "twitch-pt": _twitch("PT", 1912),
     "twitch-ru": _twitch("RU", 4385),
-    "mutag": _graphs("MUTAG", 3371),
-    "proteins": _graphs("PROTEINS", 43471),
-    "enzymes": _graphs("ENZYMES", 19580),
+    "ogbl-collab": _links("collab", 235868, "hits@50"),
+    "ogbl-ppa": _links("ppa", 576289, "hits@100"),
+    "ogbl-ddi": _links("ddi", 4267, "hits@20"),
+    "imdb-b": _graphs("IMDB-BINARY", 1000, 19773),
+    "imdb-m": _graphs("IMDB-MULTI", 1500, 19502),
+    "collab": _graphs("COLLAB", 5000, 372474),
+    "reddit-b": _graphs("REDDIT-BINARY", 2000, 859254),
+    "reddit-m5k": _graphs("REDDIT-MULTI-5K", 4999, 2542000),
+    "reddit-m12k": _graphs("REDDIT-MULTI-12K", 11929, 4669000),
+    "mutag": _graphs("MUTAG", 188, 3371),
+    "proteins": _graphs("PROTEINS", 1113, 43471),
+    "nci1": _graphs("NCI1", 4110, 122747),
+    "enzymes": _graphs("ENZYMES", 600, 19580),
+    "dd": _graphs("DD", 1178, 334925),
+    "zinc": _zinc("ZINC", 12000, 278000, True),
+    "zinc-full": _zinc("ZINC-Full", 249456, 5775000, False),
+    "esol": _molecules("ESOL", 1128, 14991, "rmse"),
+    "freesolv": _molecules("FreeSolv", 642, 5600, "rmse"),
+    "lipo": _molecules("Lipo", 4200, 113600, "rmse"),
+    "bbbp": _molecules("BBBP", 2039, 49068),
+    "bace": _molecules("BACE", 1513, 51600),
+    "hiv": _molecules("HIV", 41127, 1049163),
+    "tox21": _molecules("Tox21", 7831, 145500),
+    "toxcast": _molecules("ToxCast", 8597, 161100),
+    "sider": _molecules("SIDER", 1427, 48000),
+    "clintox": _molecules("ClinTox", 1484, 38700),
+    "exp": _graphs("EXP", 1200, 53336, "10-fold"),
+    "csl": _named("CSL", "GNNBenchmarkDataset", "CSL", 6150, "5-fold", task="graph", graphs=150),
 }
-_ALIASES = {"blogcatalog": "blog", "computer": "computers", "ogbn-arxiv": "arxiv", "ogbn-products": "products"}
+_ALIASES = {
+    "blogcatalog": "blog", "computer": "computers", "ogbn-arxiv": "arxiv", "ogbn-products": "products",
+    "imdb-binary": "imdb-b", "imdb-multi": "imdb-m", "reddit-binary": "reddit-b", "reddit-multi-5k": "reddit-m5k",
+    "reddit-multi-12k": "reddit-m12k", "d&d": "dd", "zinc-12k": "zinc", "lipophilicity": "lipo",
+}  # fmt: skip
 
 
 def data_root() -> Path:
@@ -149,7 +203,8 @@ def find_entry(name: str) -> Entry:
 def load_dataset(name: str) -> Any:
     """Load a named dataset as PyG's `Dataset`, without a download where the raw files are at hand.
 
-    What PyG has no class for comes as a list of one `Data`.
+    What PyG has no class for comes as a list of `Data`; the parts of ZINC come as torch's `ConcatDataset` of train,
+    validation and test.
     """
     entry = find_entry(name)
     try:
@@ -172,19 +227,43 @@ def _load(entry: Entry) -> Any:
         from gpm.data.synthetic import planted_motifs
 
         return [planted_motifs().graph.to_pyg()]
+    if entry.loader == "random":
+        from gpm.data.synthetic import random_graph
+
+        return [random_graph().to_pyg()]
+    if entry.loader == "ogbl":
+        from gpm.data.ogb import load_ogb_links
+
+        return [load_ogb_links(str(dict(entry.options)["name"]))[0].to_pyg()]
+    if compact := find_compact(entry):
+        from gpm.data.collection import read_compact
+
+        return read_compact(compact).to_pyg()
+    return _load_pyg(entry)
+
+
+def _load_pyg(entry: Entry) -> Any:
     import torch_geometric.datasets
+    from torch.utils.data import ConcatDataset
     from torch_geometric.transforms import ToUndirected
 
     loader = getattr(torch_geometric.datasets, entry.loader)
     if not entry.root:
         return loader()
+    if entry.loader == "MoleculeNet" and find_spec("rdkit") is None:
+        raise GpmError(f"{entry.title} needs RDKit; install it with pip install 'graph-pattern-machine[molecules]'.")
     allow_pyg_data()
     copy_raw(f"{entry.raw}/raw")
-    transform = {"transform": ToUndirected()} if entry.undirected else {}
+    root, options = str(data_root() / entry.root), dict[str, Any](entry.options)
+    if entry.undirected:
+        options["transform"] = ToUndirected()
     with warnings.catch_warnings():
-        # torch warns about every sparse tensor that is made or read, and nobody here can act on it
-        warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)", UserWarning)
-        return loader(str(data_root() / entry.root), **dict(entry.options), **transform)
+        # torch warns about every sparse tensor that is made or read, and PyG of each molecule that RDKit cannot read:
+        # nobody here can act on it
+        warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)|Skipping molecule", UserWarning)
+        if entry.loader == "ZINC":
+            return ConcatDataset([loader(root, split=part, **options) for part in PARTS])
+        return loader(root, **options)
 
 
 def allow_pyg_data() -> None:
@@ -197,6 +276,20 @@ def allow_pyg_data() -> None:
     from torch_geometric.data import Data
 
     torch.serialization.add_safe_globals([Data])
+
+
+def has_raw(entry: Entry) -> bool:
+    """Whether raw files are in the data root or below `GPM_RAW`."""
+    places = [data_root(), *map(Path, filter(None, [os.environ.get("GPM_RAW")]))]
+    folders = [place / entry.raw / "raw" for place in places]
+    return any(folder.is_dir() and any(folder.iterdir()) for folder in folders)
+
+
+def find_compact(entry: Entry) -> Path | None:
+    """The one file below `GPM_RAW` that stands for the many large text files of a collection that is not there."""
+    file = Path(os.environ.get("GPM_RAW") or "") / f"{entry.title}.compact.npz"
+    usable = entry.loader == "TUDataset" and os.environ.get("GPM_RAW") and file.is_file()
+    return file if usable and not has_raw(entry) else None
 
 
 def copy_raw(folder: str) -> None:

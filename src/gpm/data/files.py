@@ -58,7 +58,7 @@ def load_graph(source: str | Path, *, directed: bool = False) -> Graph:
         return _read_pyg(path)
     if spell(str(source)) in CATALOG:
         dataset = load_dataset(str(source))
-        return Graph.from_pyg(list(dataset) if len(dataset) > 1 else dataset[0])
+        return Graph.from_pyg(dataset if len(dataset) > 1 else dataset[0])
     if path.exists():
         kinds = ", ".join((*EDGE_LISTS, *PYG_FILES))
         raise GpmError(

@@ -1,13 +1,16 @@
-"""OGB's node datasets, read from OGB's own files: tables without a header, one row per edge, node or member of a part.
+"""OGB's node and link datasets, read from OGB's own files.
 
-The graph is kept beside the tables as a saved `Graph`, so that it is read once and mapped from disk ever after. The
-`ogb` package is not needed: it asks before it downloads, and its stored objects do not load with current torch.
+Tables have no header and one row per edge, node or member of a part; parts of link datasets are stored dictionaries of
+arrays. The graph is kept beside the files as a saved `Graph`, so that it is read once and mapped from disk ever after.
+The `ogb` package is not needed: it asks before it downloads, and its stored objects do not load with current torch.
 """
 
 from __future__ import annotations
 
 import tempfile
 import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -15,17 +18,59 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpm.data.catalog import copy_raw, data_root
+from gpm.data.links import LinkSplit
+from gpm.data.pairs import name_pairs, number_edges
 from gpm.data.splits import PARTS, Masks, Split
 from gpm.errors import GpmError
 from gpm.graph import Graph
+from gpm.intake import as_array
 from gpm.storage import HEADER
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-URL = "http://snap.stanford.edu/ogb/data/nodeproppred/{name}.zip"
-SPLITS = {"arxiv": "time", "products": "sales_ranking"}
-_TABLES = ("edge", "node-feat", "node-label", "num-node-list")
+URL = "http://snap.stanford.edu/ogb/data/{kind}/{archive}.zip"
+_PARTS = ("train", "valid", "test")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A dataset on OGB's server.
+
+    Attributes:
+        kind: Its folder there.
+        archive: Its archive there, and the folder inside.
+        split: The folder of the published parts.
+        files: What a part is stored as.
+        tables: The tables that are read.
+    """
+
+    kind: str
+    archive: str
+    split: str
+    files: str
+    tables: tuple[str, ...]
+
+    def needed(self, folder: Path) -> list[Path]:
+        """The files that must be there."""
+        tables = [folder / "raw" / f"{table}.csv.gz" for table in self.tables]
+        return tables + [folder / "split" / self.split / f"{part}.{self.files}" for part in _PARTS]
+
+
+def _node(name: str, split: str) -> Source:
+    return Source("nodeproppred", name, split, "csv.gz", ("edge", "node-feat", "node-label", "num-node-list"))
+
+
+def _link(archive: str, split: str, *tables: str) -> Source:
+    return Source("linkproppred", archive, split, "pt", (*tables, "num-node-list"))
+
+
+NODES = {"ogbn-arxiv": _node("arxiv", "time"), "ogbn-products": _node("products", "sales_ranking")}
+LINKS = {
+    "ogbl-collab": _link("collab", "time", "node-feat"),
+    "ogbl-ppa": _link("ppassoc", "throughput", "node-feat"),
+    "ogbl-ddi": _link("ddi", "target"),
+}
 
 
 def load_ogb(name: str) -> tuple[Graph, Masks]:
@@ -33,15 +78,33 @@ def load_ogb(name: str) -> tuple[Graph, Masks]:
 
     The raw tables come from the data root, from `GPM_RAW`, or from OGB's server, in this order.
     """
-    folder = data_root() / "OGB" / f"ogbn_{name}"
+    graph, split = _load(f"ogbn-{name}", NODES[f"ogbn-{name}"], _store_nodes)
+    return graph, _masks(split, graph.num_nodes)
+
+
+def load_ogb_links(name: str) -> tuple[Graph, LinkSplit]:
+    """The undirected graph of the training edges of `collab`, `ppa` or `ddi`, and the published split.
+
+    The graph is made of the published training part and of nothing else, so no held-out edge can be in it; weights of
+    equal edges are added up. Training edges are unordered pairs, each once; edges and negatives of the other parts are
+    as published. A pair may be published in several parts: in `collab`, authors who wrote together in several years.
+    """
+    graph, split = _load(f"ogbl-{name}", LINKS[f"ogbl-{name}"], _store_links)
+    if not isinstance(split, LinkSplit):
+        raise GpmError(f"what is kept of 'ogbl-{name}' is not a split of links; remove it and load it again.")
+    return graph, split
+
+
+def _load(name: str, source: Source, store: Callable[[Source, Path], None]) -> tuple[Graph, Split]:
+    """What is kept of a dataset, which is read from its files the first time."""
+    folder = data_root() / "OGB" / name.replace("-", "_")
     if not is_stored(folder):
-        _provide(name, folder)
-        _store(name, folder)
+        _provide(name, source, folder)
+        store(source, folder)
     try:
-        graph, split = Graph.open(folder / "graph"), Split.load(folder / "split.npz")
+        return Graph.open(folder / "graph"), Split.load(folder / "split.npz")
     except GpmError as error:
         raise GpmError(f"what is kept of {name!r} is damaged ({error}) Remove {folder} and load it again.") from None
-    return graph, _masks(split, graph.num_nodes)
 
 
 def is_stored(folder: Path) -> bool:
@@ -59,14 +122,14 @@ def to_pyg(graph: Graph, masks: Masks) -> Data:
     return data
 
 
-def _provide(name: str, folder: Path) -> None:
-    """Bring the tables into the data root if they are not there."""
+def _provide(name: str, source: Source, folder: Path) -> None:
+    """Bring the files into the data root if they are not there."""
     for part in ("raw", "split"):
         copy_raw(f"OGB/{folder.name}/{part}")
-    if all(path.is_file() for path in _needed(name, folder)):
+    if all(path.is_file() for path in source.needed(folder)):
         return
     try:
-        _download(name, folder)
+        _download(name, source, folder)
     except (OSError, zipfile.BadZipFile) as error:
         where = f"OGB/{folder.name}/raw and OGB/{folder.name}/split"
         raise GpmError(
@@ -74,26 +137,22 @@ def _provide(name: str, folder: Path) -> None:
         ) from error
 
 
-def _needed(name: str, folder: Path) -> list[Path]:
-    tables = [folder / "raw" / f"{table}.csv.gz" for table in _TABLES]
-    return tables + [folder / "split" / SPLITS[name] / f"{part}.csv.gz" for part in ("train", "valid", "test")]
-
-
-def _download(name: str, folder: Path) -> None:
+def _download(name: str, source: Source, folder: Path) -> None:
     """Fetch and unpack OGB's archive beside its place, then move each file into it."""
     from torch_geometric.data import download_url, extract_zip
 
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as scratch:
-        archive = Path(download_url(URL.format(name=name), scratch))
+        archive = Path(download_url(URL.format(kind=source.kind, archive=source.archive), scratch))
         check_members(archive)
         extract_zip(str(archive), scratch, log=False)
-        for file in (Path(scratch) / name).rglob("*"):
-            target = folder / file.relative_to(Path(scratch) / name)
+        unpacked = Path(scratch) / source.archive
+        for file in unpacked.rglob("*"):
+            target = folder / file.relative_to(unpacked)
             if file.is_file() and not target.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 file.rename(target)
-    if missing := [path for path in _needed(name, folder) if not path.is_file()]:
+    if missing := [path for path in source.needed(folder) if not path.is_file()]:
         raise GpmError(f"the archive of {name!r} holds no {missing[0].relative_to(folder)}; OGB may have changed it.")
 
 
@@ -108,18 +167,57 @@ def check_members(archive: Path) -> None:
                 )
 
 
-def _store(name: str, folder: Path) -> None:
+def _store_nodes(source: Source, folder: Path) -> None:
     """Read the tables, and keep the split and the graph beside them."""
-    edges, features, labels, count = (_read(folder / "raw" / f"{table}.csv.gz") for table in _TABLES)
-    split_folder = folder / "split" / SPLITS[name]
-    train, val, test = (_read(split_folder / f"{part}.csv.gz")[:, 0] for part in ("train", "valid", "test"))
+    edges, features, labels, count = (_read(folder / "raw" / f"{table}.csv.gz") for table in source.tables)
+    split_folder = folder / "split" / source.split
+    train, val, test = (_read(split_folder / f"{part}.csv.gz")[:, 0] for part in _PARTS)
     graph = Graph.from_edges(edges.T, int(count[0, 0]), x=features, y=labels[:, 0], undirected=True)
     if (largest := max(train.max(), val.max(), test.max())) >= graph.num_nodes:
         raise GpmError(
             f"{split_folder} names node {largest}, but there are {graph.num_nodes:,}; load the dataset again."
         )
-    Split(train, val, test, "public").save(folder / "split.npz")
+    _keep(folder, graph, Split(train, val, test, "public"))
+
+
+def _store_links(source: Source, folder: Path) -> None:
+    """Read the parts and tables, and keep the split and the graph of the training part beside them."""
+    tables = {table: _read(folder / "raw" / f"{table}.csv.gz") for table in source.tables}
+    split_folder = folder / "split" / source.split
+    train, val, test = (_read_part(split_folder / f"{part}.pt") for part in _PARTS)
+    try:
+        count = int(tables["num-node-list"][0, 0])
+        graph = Graph.from_edges(
+            train["edge"].T, count, x=tables.get("node-feat"), edge_weight=train.get("weight"), undirected=True
+        )
+        edges = [name_pairs(number_edges(graph)), val["edge"], test["edge"]]
+        split = LinkSplit.assemble(edges, [val["edge_neg"], test["edge_neg"]], "strict public", "strict", count)
+    except (KeyError, IndexError, ValueError) as error:
+        reason = str(error).rstrip(".")
+        raise GpmError(f"the parts in {split_folder} do not make a split ({reason}); load the dataset again.") from None
+    _keep(folder, graph, split)
+
+
+def _keep(folder: Path, graph: Graph, split: Split) -> None:
+    split.save(folder / "split.npz")
     graph.save(folder / "graph", overwrite=(folder / "graph").exists())
+
+
+def _read_part(path: Path) -> dict[str, NDArray]:
+    """The arrays of a part, which NumPy or torch has stored; nothing in the file is executed."""
+    import torch
+
+    multiarray: Any = np.zeros(0).__reduce__()[0]  # what rebuilds an array, by its names in NumPy 1 and 2
+    allowed: list[Any] = [(multiarray, f"numpy.{core}.multiarray._reconstruct") for core in ("core", "_core")]
+    allowed += [np.ndarray, np.dtype, *(type(np.dtype(kind)) for kind in ("i4", "i8", "f4", "f8"))]
+    try:
+        with torch.serialization.safe_globals(allowed):
+            part = torch.load(path, map_location="cpu", weights_only=True)
+        return {key: as_array(value) for key, value in part.items()}
+    except Exception as error:  # whatever a damaged archive makes its readers raise
+        raise GpmError(
+            f"{path} is not a part as OGB stores it ({type(error).__name__}); remove it and load the dataset again."
+        ) from None
 
 
 def _read(path: Path) -> NDArray:

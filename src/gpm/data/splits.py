@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,37 +43,57 @@ class Split:
         if together.size and together[0] < 0:
             raise GpmError(f"the split {self.name!r} holds the id {together[0]}; ids count from 0.")
 
-    @property
+    @cached_property
     def digest(self) -> str:
-        """16 hex digits of the SHA-256 over the three parts, the same on every platform."""
+        """16 hex digits of the SHA-256 over the three parts and the extras, the same on every platform."""
         digest = hashlib.sha256()
         for part in PARTS:
             ids = getattr(self, part)
             digest.update(np.array(len(ids), dtype="<i8").tobytes())  # so that no id can move to the next part
             digest.update(ids.astype("<i8").tobytes())
+        for name, array in self.extras().items():
+            digest.update(f"{name} {array.shape}".encode())
+            digest.update(array.tobytes())
         return digest.hexdigest()[:16]
+
+    def extras(self) -> dict[str, NDArray]:
+        """What a kind of split has besides its parts: arrays of little-endian numbers or text, by name in the file."""
+        return {}
 
     def save(self, path: str | Path) -> None:
         """Write the split and its digest as an `.npz` file, which is there complete or not at all."""
-        facts = {part: getattr(self, part).astype("<i8") for part in PARTS}
+        facts: dict[str, Any] = {part: getattr(self, part).astype("<i8") for part in PARTS} | self.extras()
         with replacing(Path(path)) as scratch, scratch.open("wb") as file:
             np.savez(file, **facts, name=np.array(self.name), digest=np.array(self.digest))
 
     @classmethod
-    def load(cls, path: str | Path) -> Split:
+    def load(cls, path: str | Path) -> Self:
         """Read what `save` wrote; a file whose ids are not those of its digest is refused."""
         path = Path(path)
         if not path.is_file():
             raise GpmError(f"there is no split {path}; save one with Split.save.")
         try:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-                split = cls(stored["train"], stored["val"], stored["test"], str(stored["name"]))
+                split = _restore(stored)
                 intact = str(stored["digest"]) == split.digest
         except Exception as error:  # whatever a damaged archive makes its readers raise
             raise GpmError(f"{path} is not a split that can be read ({type(error).__name__}); save it again.") from None
         if not intact:
             raise GpmError(f"{path} was altered: its ids do not match its digest; save the split again.")
+        if not isinstance(split, cls):
+            raise GpmError(f"{path} holds a split of nodes or graphs, not of links; give that of a link task.")
         return split
+
+
+def _restore(stored: Any) -> Split:
+    """The split in an open archive, of whatever kind it is."""
+    parts = stored["train"], stored["val"], stored["test"], str(stored["name"])
+    if "pairs" not in stored:
+        return Split(*parts)
+    from gpm.data.links import LinkSplit
+
+    protocol: Any = str(stored["protocol"])
+    return LinkSplit(*parts, stored["pairs"], stored["labels"], protocol, int(stored["num_nodes"]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +141,11 @@ def public_split(masks: Masks, seed: int) -> Split:
 
 
 def random_split(
-    labels: NDArray, fractions: str | tuple[float, float, float], seed: int, stratify: bool = False
+    labels: NDArray,
+    fractions: str | tuple[float, float, float],
+    seed: int,
+    stratify: bool = False,
+    what: str = "labelled instances",
 ) -> Split:
     """Draw a split of the labelled instances, a pure function of their number, the fractions and the seed.
 
@@ -129,30 +155,86 @@ def random_split(
         fractions: Shares of train, val and test: "60/20/20" or (0.6, 0.2, 0.2).
         seed: Of NumPy's PCG64.
         stratify: Give each class its share of each part, up to rounding; the sizes of the parts stay the same.
+        what: The instances in words, for the sentence about too few of them.
     """
     shares = parse_fractions(fractions)
-    shown = "/".join(f"{float(share * 100):g}" for share in shares)
+    shown = _show(shares)
     ids = np.flatnonzero(is_labelled(labels))
     if min(sizes := _sizes(len(ids), shares)) < 1:
-        raise GpmError(f"{len(ids)} labelled instances are too few for {shown}: a part would be empty.")
+        raise GpmError(f"{len(ids)} {what} are too few for {shown}: a part would be empty.")
     drawn = ids[np.random.Generator(np.random.PCG64(_as_seed(seed))).permutation(len(ids))]
     name = f"random {shown}, seed {seed}"
     if not stratify:
         train, val, test = np.split(drawn, np.cumsum(sizes)[:2])
         return Split(train, val, test, name)
-    if labels.ndim != 1:
-        raise GpmError("a stratified split needs one label per instance; pass stratify=False for several.")
+    classes = _one_label(labels)[drawn]
     part = np.empty(len(ids), dtype=np.int8)
-    by_class = np.argsort(labels[drawn], kind="stable")
-    _, counts = np.unique(labels[drawn], return_counts=True)
+    by_class = np.argsort(classes, kind="stable")
+    _, counts = np.unique(classes, return_counts=True)
     part[by_class] = _deal(counts, shares)
     train, val, test = (drawn[part == i] for i in range(3))
     return Split(train, val, test, f"{name}, stratified")
 
 
+def fold_split(labels: NDArray, folds: int, seed: int, stratify: bool = False) -> Split:
+    """Cross-validation: one fold tests, the next one validates, the others train.
+
+    The folds are drawn once and for all, whatever the seed; seed s tests on fold `s % folds`, so that `folds` seeds in
+    a row test each labelled instance exactly once.
+
+    Args:
+        labels: As in `random_split`.
+        folds: 3 to 100.
+        seed: Chooses the fold.
+        stratify: Give each class its share of each fold, up to one.
+    """
+    if not 3 <= folds <= 100:
+        raise GpmError(f"{folds} folds cannot be: one tests, one validates, the others train; ask for 3 to 100.")
+    ids = np.flatnonzero(is_labelled(labels))
+    if len(ids) < folds:
+        raise GpmError(f"{len(ids)} labelled instances are too few for {folds} folds: a part would be empty.")
+    drawn = ids[np.random.Generator(np.random.PCG64(0)).permutation(len(ids))]
+    if stratify:
+        drawn = drawn[np.argsort(_one_label(labels)[drawn], kind="stable")]  # class after class, dealt like cards
+    test = _as_seed(seed) % folds
+    turn = (np.arange(len(drawn)) - test) % folds
+    return Split(drawn[turn > 1], drawn[turn == 1], drawn[turn == 0], f"fold {test + 1} of {folds}")
+
+
+def group_split(labels: NDArray, groups: NDArray, fractions: str, name: str) -> Split:
+    """Keep groups whole, as MoleculeNet and OGB do with the molecules of a scaffold: no draw, no seed.
+
+    From the largest group to the smallest (of equal ones, the one that appears last comes first) each goes to train
+    while that has room for it, else to val, else to test: what is rare is tested on.
+
+    Args:
+        labels: As in `random_split`.
+        groups: The group of each instance `[N]`.
+        fractions: Shares of train, val and test, as in `random_split`.
+        name: Of the kind of group, as it opens the split's name.
+    """
+    shares = parse_fractions(fractions)
+    ids = np.flatnonzero(is_labelled(labels))
+    _, first, group, sizes = np.unique(groups[ids], return_index=True, return_inverse=True, return_counts=True)
+    room = [len(ids) * shares[0], len(ids) * (shares[0] + shares[1])]
+    part = np.full(len(sizes), 2, dtype=np.int8)
+    in_train = in_val = 0
+    for g in np.lexsort((-first, -sizes)).tolist():
+        size = int(sizes[g])
+        if in_train + size <= room[0]:
+            part[g], in_train = 0, in_train + size
+        elif in_train + in_val + size <= room[1]:
+            part[g], in_val = 1, in_val + size
+    train, val, test = (ids[part[group] == i] for i in range(3))
+    shown = _show(shares)
+    if not min(len(train), len(val), len(test)):
+        raise GpmError(f"{len(sizes)} group(s) are too few, or too large, for {name} {shown}: a part would be empty.")
+    return Split(train, val, test, f"{name} {shown}")
+
+
 def is_labelled(labels: NDArray) -> NDArray[np.bool_]:
     """Which instances have a label `[N]`."""
-    rows = labels.reshape(len(labels), -1)
+    rows = labels.reshape(len(labels), -1 if labels.size else 0)
     known = ~np.isnan(rows) if np.issubdtype(rows.dtype, np.floating) else rows >= 0
     return np.asarray(known.any(axis=1), dtype=np.bool_)
 
@@ -168,6 +250,16 @@ def parse_fractions(fractions: str | tuple[float, float, float]) -> tuple[Fracti
         raise GpmError(f"split {fractions!r} must be three shares above 0 that add up to 100, such as '60/20/20'.")
     train, val, test = (part / sum(given) for part in given)
     return train, val, test
+
+
+def _show(shares: tuple[Fraction, Fraction, Fraction]) -> str:
+    return "/".join(f"{float(share * 100):g}" for share in shares)
+
+
+def _one_label(labels: NDArray) -> NDArray:
+    if labels.ndim != 1:
+        raise GpmError("a stratified split needs one label per instance; pass stratify=False for several.")
+    return labels
 
 
 def _round(value: Fraction) -> int:

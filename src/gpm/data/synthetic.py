@@ -1,4 +1,4 @@
-"""A graph whose answer is known: motifs planted in a random graph, where only structure tells the classes apart."""
+"""Graphs whose answer is known: motifs planted in a random graph, which only structure tells apart; and pure chance."""
 
 from __future__ import annotations
 
@@ -118,3 +118,14 @@ def _check(num_houses: int, num_cycles: int, base_nodes: int) -> None:
             raise GpmError(f"{name} must be at least {least}, got {value}.")
     if num_cycles % 2:
         raise GpmError(f"num_cycles must be even, got {num_cycles}: a square and an octagon stand beside two cycles.")
+
+
+def random_graph(nodes: int = 2000, edges: int = 10_000, features: int = 16, seed: int = 0) -> Graph:
+    """A graph in which nothing can be predicted: edges between nodes drawn at random, features drawn at random.
+
+    Whatever finds its held-out links better than by chance has seen them.
+    """
+    rng = np.random.default_rng(seed)
+    pairs = rng.integers(0, nodes, (2, edges))
+    pairs = pairs[:, pairs[0] != pairs[1]]
+    return Graph.from_edges(pairs, nodes, x=rng.standard_normal((nodes, features), dtype=np.float32), undirected=True)

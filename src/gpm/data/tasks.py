@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,7 @@ class NodeData:
     split: str = DEFAULT_SPLIT
     metric: str = "accuracy"
     masks: Masks | None = None
+    level: ClassVar[str] = "node"
 
     @property
     def labels(self) -> NDArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
 from dataclasses import dataclass, field
@@ -18,8 +19,11 @@ from torch.nn import functional
 from gpm.errors import GpmError
 from gpm.graph import Graph
 from gpm.nn.dropout import drop
+from gpm.nn.stars import BUCKETS, as_categories, find_stars
 
 Form = Literal["none", "dense", "sparse", "categories"]
+NodeFeatures = Literal["auto", "degree", "constant"]
+MOST_DEGREES = 512  # degrees from here on are one category
 SPARSE_BELOW = 0.1  # dense features with fewer entries than this are kept as sparse rows
 MOST_CATEGORIES = 10_000_000  # in one column
 MOSTLY_ZERO = 0.5  # with more zeros than this, features are counts or flags: one scale for all, and zero stays zero
@@ -49,12 +53,15 @@ class InputSpec:
 class FeatureTable:
     """The features of one graph, as tensors that rows are taken from. Nothing in it is learned.
 
-    A graph without node features is given the logarithm of the degree.
+    Equal rows of edge categories are kept once: `edge` holds the distinct ones, `edge_row` says which an edge has.
 
     Args:
         graph: The graph.
         pe: Positional embeddings `[N, p]`, or None.
         device: Where the tensors live.
+        features: What is read of a node: auto (its features; if there are none, the logarithm of its degree), degree (a
+            category per degree, in place of the features) or constant (nothing).
+        stars: Also read the star that a node is the centre of, see `gpm.nn.stars`.
         bags: Read node features as bags of words, `log(1 + x)` scaled to rows of one length, so that neither a long
             text nor a word repeated in it counts for more; None does so if they are not negative and mostly zero.
     """
@@ -65,28 +72,52 @@ class FeatureTable:
         pe: NDArray | None = None,
         device: torch.device | str = "cpu",
         *,
+        features: NodeFeatures = "auto",
+        stars: bool = False,
         bags: bool | None = None,
     ) -> None:
         self.num_nodes = graph.num_nodes
-        x: Any = np.log1p(graph.degree())[:, None].astype(np.float32) if graph.x is None else graph.x
+        x = _choose(graph, "degree" if stars and graph.x is None and features == "auto" else features)
+        self.stars = stars
+        if stars:
+            x = as_categories(x)
+            x = np.column_stack([x, find_stars(graph, x)])
         self.bags = _look_like_bags(x) if bags is None else bags
         x = even_rows(x) if self.bags else x
         self.node, self.node_form = _tensors(x, "x", device, may_be_sparse=True)
-        self.edge, self.edge_form = _tensors(graph.edge_attr, "edge_attr", device, may_be_sparse=False)
+        rows, self.edge_row = _merge_rows(graph.edge_attr, device)
+        self.edge, self.edge_form = _tensors(rows, "edge_attr", device, may_be_sparse=False)
         self.pe = None if pe is None else _share(pe, np.float32, device)
 
     def spec(self) -> InputSpec:
         """What a model that reads this table looks like."""
+        sizes = _sizes(self.node, self.node_form)
         return InputSpec(
             node=self.node_form,
             node_dim=_width(self.node),
-            node_sizes=_sizes(self.node, self.node_form),
+            node_sizes=[*sizes[:-1], BUCKETS] if self.stars else sizes,
             edge=self.edge_form,
             edge_dim=_width(self.edge),
             edge_sizes=_sizes(self.edge, self.edge_form),
             pe_dim=0 if self.pe is None else self.pe.shape[1],
             bags=self.bags,
         )
+
+    def restrict(self, graph: Graph, nodes: NDArray) -> FeatureTable:
+        """The rows of some nodes, and of the edges that leave them: what statistics may be taken from."""
+        part = copy.copy(self)
+        chosen = torch.from_numpy(np.array(nodes))
+        part.num_nodes = len(nodes)
+        part.node = _take(self.node, chosen)
+        part.pe = None if self.pe is None else self.pe[chosen.to(self.pe.device)]
+        if isinstance(self.edge, Tensor):
+            leaving = np.zeros(graph.num_nodes, dtype=bool)
+            leaving[nodes] = True
+            entries = np.flatnonzero(np.repeat(leaving, graph.degree()))
+            ids = torch.from_numpy(entries if graph.edge_ids is None else np.array(graph.edge_ids[entries]))
+            rows = ids.long() if self.edge_row is None else self.edge_row.cpu()[ids.long()]
+            part.edge = self.edge[torch.unique(rows).to(self.edge.device)]
+        return part
 
     def check(self, spec: InputSpec) -> None:
         """Refuse a graph whose features a model of that spec cannot read."""
@@ -120,6 +151,36 @@ class SparseRows:
 
 
 Table = Tensor | SparseRows | None
+
+
+def _take(table: Table, rows: Tensor) -> Table:
+    if not isinstance(table, SparseRows):
+        return None if table is None else table[rows.to(table.device)]
+    columns, values, offsets = table.take(rows.to(table.indptr.device))
+    return SparseRows(torch.cat([offsets, offsets.new_tensor([len(columns)])]), columns, values, table.columns)
+
+
+def _choose(graph: Graph, features: NodeFeatures) -> Any:
+    """The node features that are read, `[N, d]`."""
+    if features == "constant":
+        return np.zeros((graph.num_nodes, 1), dtype=np.int64)
+    if features == "degree":
+        return np.minimum(graph.degree(), MOST_DEGREES)[:, None].astype(np.int64)
+    return np.log1p(graph.degree())[:, None].astype(np.float32) if graph.x is None else graph.x
+
+
+def _merge_rows(features: Any, device: torch.device | str) -> tuple[Any, Tensor | None]:
+    """Distinct rows of categories and the row of each edge; other features stay as they are."""
+    if features is None or sp.issparse(features) or not np.issubdtype(features.dtype, np.integer) or not features.size:
+        return features, None
+    low, high = features.min(0), features.max(0)
+    if low.min() < 0 or np.prod((high + 1).astype(np.float64)) >= 2**62:
+        return features, None
+    keys = features[:, 0].astype(np.int64)
+    for column, size in zip(features.T[1:], (high[1:] + 1).tolist(), strict=True):
+        keys = keys * size + column
+    _, first, rows = np.unique(keys, return_index=True, return_inverse=True)
+    return features[first], torch.from_numpy(rows.reshape(-1)).to(device)
 
 
 def _look_like_bags(features: Any) -> bool:
@@ -218,7 +279,7 @@ class FeatureMap(nn.Module):
 
     The statistics are found by `fit` and saved with the weights. Dense columns arrive with mean 0 and variance 1;
     features that are mostly zero (bags of words, one-hot) keep their zeros and share one scale, so that the whole
-    matrix has mean square 1. A category has an embedding per column; one that training never saw has the column's last.
+    matrix has mean square 1. A category has an embedding per column; one that training never saw has none.
     """
 
     shift: Tensor
@@ -242,16 +303,23 @@ class FeatureMap(nn.Module):
         self.weight = nn.Parameter(torch.empty(rows, width).uniform_(-bound, bound))  # (columns, width)
 
     @torch.no_grad()
-    def fit(self, table: Table) -> None:
-        """Find the statistics of a table."""
-        if self.form != "categories":
-            self.shift.zero_()
+    def fit(self, table: Table, each: bool = False) -> None:
+        """Find the statistics of a table; with `each`, those of each column even where most entries are zero."""
+        if self.form == "categories":
+            assert isinstance(table, Tensor)
+            if not table.numel():
+                return
+            met = torch.zeros(len(self.weight), dtype=torch.bool, device=self.weight.device)
+            met[(self.first + torch.minimum(table, self.known)).reshape(-1)] = True
+            self.weight[~met] = 0  # a category that training will not meet says nothing, rather than noise
+            return
+        self.shift.zero_()
         if isinstance(table, SparseRows):
             total = float(table.values.double().square().sum())
             entries = (len(table.indptr) - 1) * table.columns
             self.scale.fill_(math.sqrt(entries / total) if total else 1.0)
         elif self.form == "dense" and table is not None and table.numel():
-            if int((table == 0).sum()) > MOSTLY_ZERO * table.numel():
+            if not each and int((table == 0).sum()) > MOSTLY_ZERO * table.numel():
                 root = float(table.double().square().mean().sqrt())
                 self.scale.fill_(1 / root if root else 1.0)
                 return
@@ -308,7 +376,7 @@ class InputMap(nn.Module):
         if self.edge is not None:
             self.edge.fit(table.edge)
         if self.pe is not None:
-            self.pe.fit(table.pe)
+            self.pe.fit(table.pe, each=True)
 
     def nodes(self, table: FeatureTable, ids: Tensor) -> Tensor:
         """`[U]` node ids to `[U, width]`."""
@@ -323,11 +391,9 @@ class InputMap(nn.Module):
         return h
 
     def edges(self, table: FeatureTable, ids: Tensor) -> Tensor:
-        """`[P, S-1]` edge ids, -1 where none was crossed, to `[P, S, width]`; zeros there and at the first position."""
+        """`[U]` edge ids, or -1 for no edge, to `[U, width]`; zeros for no edge."""
         assert self.edge is not None
+        there = ids >= 0
         if not len(table.edge):  # type: ignore[arg-type]
-            return self.bias.new_zeros(len(ids), ids.shape[1] + 1, len(self.bias))  # a graph without any edge
-        flat = ids.reshape(-1)
-        crossed = flat >= 0
-        mapped = self.edge(table.edge, flat.clamp(min=0)) * crossed[:, None]
-        return functional.pad(mapped.view(*ids.shape, mapped.shape[1]), (0, 0, 1, 0))
+            return self.bias.new_zeros(len(ids), len(self.bias))  # a graph without any edge
+        return self.edge(table.edge, ids.clamp(min=0)) * there[:, None]

@@ -68,7 +68,8 @@ class Machine(nn.Module):
     """Stacked layers and a readout: patterns `[B, M, d]` to an instance `[B, d]` and pattern weights `[B, M]`.
 
     The weights are the attention of the class token (mean over heads, last layer), or that of the fusion; a mean
-    readout has none.
+    readout has none. A sum is the mean of normalised patterns, by their shares if they are given, which whoever knows
+    the size of the instance multiplies.
     """
 
     def __init__(self, options: ModelOptions) -> None:
@@ -76,11 +77,20 @@ class Machine(nn.Module):
         width, heads, layers = options.width or 0, options.heads or 0, options.layers or 0
         hidden = max(1, round(options.ffn * width))
         self.layers = nn.ModuleList(MachineLayer(width, heads, hidden, options.dropout) for _ in range(layers))
+        self.each = options.readout == "sum"  # patterns are normalised, not their mean
         self.token = nn.Parameter(torch.randn(width) * 0.1) if options.readout == "class" else None
         self.query = nn.Parameter(torch.zeros(width)) if options.fusion else None
         self.norm = nn.LayerNorm(width)
 
-    def forward(self, patterns: Tensor) -> tuple[Tensor, Tensor | None]:
+    def read_sides(self, patterns: Tensor, sides: Tensor) -> tuple[Tensor, Tensor]:
+        """All patterns attend to all; then the mean over those of side 0 and over those of side 1, `[B, d]` each."""
+        x = patterns
+        for layer in self.layers:
+            x = layer(x)
+        zero, one = (self.norm(x[:, sides == side].mean(1)) for side in (0, 1))
+        return zero, one
+
+    def forward(self, patterns: Tensor, shares: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         x = patterns
         if self.token is not None:
             x = torch.cat([self.token.expand(len(x), 1, -1), x], 1)
@@ -96,6 +106,9 @@ class Machine(nn.Module):
             pooled = first + (weights[:, None] @ body)[:, 0]
         elif self.token is not None:
             pooled, weights = last.forward_class(x)
+        elif self.each:
+            each = self.norm(last(x))
+            return each.mean(1) if shares is None else (shares[:, None].to(each.dtype) @ each)[:, 0], None
         else:
             pooled = last.forward_mean(x)
         return self.norm(pooled), weights

@@ -1,7 +1,8 @@
 """Semantic path encoders: what a pattern passes through becomes one vector.
 
-Each encoder reads one scale at a time, as a dense block `[P, S]` of places among the batch's distinct nodes, so that
-there is no padding. What depends on a node alone is computed once per distinct node and gathered.
+Each encoder reads one scale at a time, as a dense block `[P, S]` of places among the batch's distinct tokens, so that
+there is no padding. A token is a node, with the edge into it, the mark on it and its position on the path where the
+model reads those. What depends on a token alone is computed once per distinct token and gathered.
 """
 
 from __future__ import annotations
@@ -20,25 +21,13 @@ from gpm.nn.attention import infer_layer, path_layer, read_ahead
 
 
 @dataclass(frozen=True)
-class PathBlock:
-    """The paths of one scale.
-
-    Attributes:
-        places: `[P, S]`, places among the distinct nodes.
-        edges: Mapped edge features `[P, S, d]`, or None.
-    """
-
-    places: Tensor
-    edges: Tensor | None = None
-
-
-@dataclass(frozen=True)
-class NodeMaps:
-    """What a path encoder reads of nodes, computed once per node.
+class TokenMaps:
+    """What a path encoder reads of tokens, computed once per distinct one.
 
     Attributes:
         h: Mapped features `[U, d]`.
-        qkv: Queries, keys and values `[U, 3d]` of a transformer's first layer; None for the other encoders.
+        qkv: What the first layer makes of them: queries, keys and values `[U, 3d]` of a transformer, the three maps of
+            a convolution `[U, 3f]`; None for the other encoders.
         ahead: What `infer_layer` reads, `[U, 4d + 2f]`, in inference by a single layer of one head; else None.
     """
 
@@ -47,19 +36,11 @@ class NodeMaps:
     ahead: Tensor | None = None
 
 
-def embed_positions(h: Tensor, block: PathBlock, position: Tensor | None) -> Tensor:
-    """`h_i` of every position `[P, S, d]`: node, edge into it, and place on the path."""
-    paths = functional.embedding(block.places, h)
-    if block.edges is not None:
-        paths = paths + block.edges
-    return paths if position is None else paths + position[: block.places.shape[1]]
-
-
 class MeanPath(nn.Module):
     """The mean of the positions: `mean_i h_i`."""
 
-    def forward(self, nodes: NodeMaps, blocks: list[PathBlock], position: Tensor | None) -> list[Tensor]:
-        return [embed_positions(nodes.h, block, position).mean(1) for block in blocks]
+    def forward(self, tokens: TokenMaps, blocks: list[Tensor]) -> list[Tensor]:
+        return [functional.embedding(places, tokens.h).mean(1) for places in blocks]
 
 
 class GruPath(nn.Module):
@@ -69,16 +50,47 @@ class GruPath(nn.Module):
         super().__init__()
         self.gru = nn.GRU(width, width, layers, batch_first=True)
 
-    def forward(self, nodes: NodeMaps, blocks: list[PathBlock], position: Tensor | None) -> list[Tensor]:
-        return [self.gru(embed_positions(nodes.h, block, position))[1][-1] for block in blocks]
+    def forward(self, tokens: TokenMaps, blocks: list[Tensor]) -> list[Tensor]:
+        return [self.gru(functional.embedding(places, tokens.h))[1][-1] for places in blocks]
+
+
+class ConvPath(nn.Module):
+    """Convolutions along the path, each over a position and its two neighbours, and the mean of the positions.
+
+    `x_i = relu(A h_(i-1) + B h_i + C h_(i+1))` with affine maps, of which those past an end are left out; a later layer
+    adds its input to that. The first layer's three maps are applied once per distinct token.
+    """
+
+    def __init__(self, width: int, layers: int, hidden: int) -> None:
+        super().__init__()
+        self.maps = nn.ModuleList(nn.Linear(width if i == 0 else hidden, 3 * hidden) for i in range(layers))
+        self.norms = nn.ModuleList(nn.LayerNorm(hidden) for _ in range(layers - 1))
+        self.shrink = nn.Linear(hidden, width)
+
+    def forward(self, tokens: TokenMaps, blocks: list[Tensor]) -> list[Tensor]:
+        assert tokens.qkv is not None
+        found = []
+        for places in blocks:
+            x = _shift_and_add(functional.embedding(places, tokens.qkv))
+            for norm, layer in zip(self.norms, self.maps[1:], strict=True):
+                x = x + _shift_and_add(layer(norm(x)))
+            found.append(functional.embedding(places, tokens.h).mean(1) + self.shrink(x.mean(1)))
+        return found
+
+
+def _shift_and_add(mapped: Tensor) -> Tensor:
+    """`relu(A x_(i-1) + B x_i + C x_(i+1))` from all three maps of every position, `[P, S, 3f]` to `[P, S, f]`."""
+    before, here, after = mapped.chunk(3, -1)
+    total = here + functional.pad(before[:, :-1], (0, 0, 1, 0)) + functional.pad(after[:, 1:], (0, 0, 0, 1))
+    return functional.relu(total)
 
 
 class PathLayer(nn.Module):
     """One layer of a transformer along the path: `x + A(x)`, then `x + F(norm(x))`.
 
     With one head the value map holds the output map too, and all three maps are linear in `h_i`, so they are applied
-    once per distinct node. In the last layer the mean over positions is taken before the second map of F, with which it
-    commutes.
+    once per distinct token. In the last layer the mean over positions is taken before the second map of F, with which
+    it commutes.
     """
 
     def __init__(self, width: int, heads: int, hidden: int) -> None:
@@ -100,30 +112,23 @@ class PathLayer(nn.Module):
         assert self.out is not None
         return self.out(joined)
 
-    def first(self, nodes: NodeMaps, blocks: list[PathBlock], position: Tensor | None) -> list[Tensor]:
+    def first(self, tokens: TokenMaps, blocks: list[Tensor]) -> list[Tensor]:
         """`x + A(x)` of every block, `[P, S, d]`."""
-        assert nodes.qkv is not None
-        moved = None if position is None else functional.linear(position, self.qkv.weight)
-        result = []
-        for block in blocks:
-            x = embed_positions(nodes.h, block, position)
-            qkv = functional.embedding(block.places, nodes.qkv)
-            if block.edges is not None:
-                qkv = qkv + functional.linear(block.edges, self.qkv.weight)
-            if moved is not None:
-                qkv = qkv + moved[: x.shape[1]]
-            result.append(x + self.attend(*qkv.chunk(3, -1)))
-        return result
+        assert tokens.qkv is not None
+        found = []
+        for places in blocks:
+            qkv = functional.embedding(places, tokens.qkv)
+            found.append(functional.embedding(places, tokens.h) + self.attend(*qkv.chunk(3, -1)))
+        return found
 
-    def alone(self, nodes: NodeMaps, blocks: list[PathBlock]) -> list[Tensor]:
-        """The whole of a one-headed layer on paths of nodes alone, and the mean of its positions."""
+    def alone(self, tokens: TokenMaps, blocks: list[Tensor]) -> list[Tensor]:
+        """The whole of a one-headed layer, and the mean of its positions."""
         norm, grow = (self.norm.weight, self.norm.bias), (self.grow.weight, self.grow.bias)
-        places = [block.places for block in blocks]
-        if nodes.ahead is not None:
-            means, hidden = infer_layer(nodes.ahead, norm, grow, places)
+        if tokens.ahead is not None:
+            means, hidden = infer_layer(tokens.ahead, norm, grow, blocks)
         else:
-            assert nodes.qkv is not None
-            means, hidden = path_layer(nodes.h, nodes.qkv, norm, grow, places)
+            assert tokens.qkv is not None
+            means, hidden = path_layer(tokens.h, tokens.qkv, norm, grow, blocks)
         return [mean + self.shrink(z) for mean, z in zip(means, hidden, strict=True)]
 
     def forward(self, x: Tensor) -> Tensor:
@@ -153,50 +158,49 @@ class TransformerPath(nn.Module):
         self.layers = nn.ModuleList(PathLayer(width, heads, hidden) for _ in range(layers))
         self.single = layers == heads == 1
 
-    def forward(self, nodes: NodeMaps, blocks: list[PathBlock], position: Tensor | None) -> list[Tensor]:
+    def forward(self, tokens: TokenMaps, blocks: list[Tensor]) -> list[Tensor]:
         layers = cast(list[PathLayer], list(self.layers))
-        plain = position is None and all(block.edges is None for block in blocks)
-        if nodes.ahead is not None or (plain and self.single and not _is_special(nodes.h)):
-            return layers[0].alone(nodes, blocks)
-        states = layers[0].first(nodes, blocks, position)
+        if tokens.ahead is not None or (self.single and not _is_special(tokens.h)):
+            return layers[0].alone(tokens, blocks)
+        states = layers[0].first(tokens, blocks)
         for earlier, layer in pairwise(layers):
             states = [layer(earlier.feed(x)) for x in states]
         return [layers[-1].feed_mean(x) for x in states]
 
 
 class SemanticPath(nn.Module):
-    """The semantic path encoder that the options name, with path positions if they are learned."""
+    """The semantic path encoder that the options name."""
 
-    def __init__(self, options: ModelOptions, longest: int) -> None:
+    def __init__(self, options: ModelOptions) -> None:
         super().__init__()
         width = options.width or 0
+        hidden = max(1, round(options.path_ffn * width))
         if options.path == "transformer":
-            hidden = max(1, round(options.path_ffn * width))
             self.encoder: nn.Module = TransformerPath(width, options.path_layers, options.path_heads, hidden)
+        elif options.path == "conv":
+            self.encoder = ConvPath(width, options.path_layers, hidden)
         else:
             self.encoder = GruPath(width, options.path_layers) if options.path == "gru" else MeanPath()
-        learned = options.path_position == "learned"
-        self.position = nn.Parameter(torch.randn(longest + 1, width) * 0.1) if learned else None
 
-    def map_nodes(self, h: Tensor) -> NodeMaps:
-        """What the encoder reads of some nodes, given their mapped features `[U, d]`."""
+    def map_tokens(self, h: Tensor) -> TokenMaps:
+        """What the encoder reads of some tokens, given their mapped features `[U, d]`."""
+        if isinstance(self.encoder, ConvPath):
+            return TokenMaps(h, self.encoder.maps[0](h))
         if not isinstance(self.encoder, TransformerPath):
-            return NodeMaps(h)
-        return NodeMaps(h, cast(PathLayer, self.encoder.layers[0]).qkv(h))
+            return TokenMaps(h)
+        return TokenMaps(h, cast(PathLayer, self.encoder.layers[0]).qkv(h))
 
-    def map_all(self, h: Tensor, has_edges: bool) -> NodeMaps:
-        """The same for nodes that many batches of inference will ask for: as much as can be is computed now."""
-        maps = self.map_nodes(h)
-        if maps.qkv is None or has_edges or self.position is not None or _is_special(h):
+    def map_ahead(self, h: Tensor) -> TokenMaps:
+        """The same for tokens that inference will meet many times: as much as can be is computed now."""
+        maps = self.map_tokens(h)
+        encoder = self.encoder
+        if maps.qkv is None or not isinstance(encoder, TransformerPath) or not encoder.single or _is_special(h):
             return maps
-        encoder = cast(TransformerPath, self.encoder)
         layer = cast(PathLayer, encoder.layers[0])
-        if not encoder.single:
-            return maps
         norm, grow = (layer.norm.weight, layer.norm.bias), (layer.grow.weight, layer.grow.bias)
-        return NodeMaps(maps.h[:, :0], None, read_ahead(h, maps.qkv, norm, grow))
+        return TokenMaps(h[:, :0], None, read_ahead(h, maps.qkv, norm, grow))
 
-    def forward(self, nodes: NodeMaps, blocks: list[PathBlock]) -> list[Tensor]:
-        """Distinct nodes and blocks of paths to one `[P, d]` per block."""
-        encoded: list[Tensor] = self.encoder(nodes, blocks, self.position)
+    def forward(self, tokens: TokenMaps, blocks: list[Tensor]) -> list[Tensor]:
+        """Encode the paths of every block: `[P, d]` each."""
+        encoded: list[Tensor] = self.encoder(tokens, blocks)
         return encoded

@@ -6,12 +6,15 @@ import json
 from dataclasses import asdict, dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from gpm.config import Config
 from gpm.errors import GpmError
+
+if TYPE_CHECKING:
+    from gpm.tasks.metrics import Metric
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,7 @@ class Recipe:
         name: What `gpm train` is told.
         config: The options.
         about: One line.
-        paper_mean, paper_std: The paper's figure in percent; None if it has none.
+        paper_mean, paper_std: The paper's figure, in percent or in the target's units; None if it has none.
         paper: The hyper-parameters in the paper's own table, where ours differ or its words mean something else.
         note: What to know about the figure.
         changed: Options that the user changed.
@@ -49,11 +52,18 @@ class Recipe:
         except (OSError, json.JSONDecodeError, TypeError):
             raise GpmError(f"cannot read {path}: it is missing or damaged; train again.") from None
 
-    def beside_paper(self) -> str:
+    def beside_paper(self, metric: Metric) -> str:
         """What to print after a figure."""
         if self.paper_mean is None:
             return ""
-        return f"; the paper has {self.paper_mean:.2f} ± {self.paper_std:.2f}"
+        digits = 2 if metric.share else 3
+        return f"; the paper has {self.paper_mean:.{digits}f} ± {self.paper_std:.{digits}f}"
+
+
+def is_comparable(config: Config, changed: list[str]) -> bool:
+    """Whether a figure may stand beside the paper's: of its task, metric, split and model and, for links, protocol."""
+    same = config.model == "gpm" and not {"data", "task", "metric", "split"} & set(changed)
+    return same and (config.task != "link" or config.protocol == "paper")
 
 
 def recipe_names() -> list[str]:

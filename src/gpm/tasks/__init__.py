@@ -1,5 +1,59 @@
-"""Tasks: what is predicted, how it is scored and how a prediction reads."""
+"""Tasks: what is predicted, how it is learned and how it is scored."""
 
-from gpm.tasks.node import NodeTask
+from __future__ import annotations
 
-__all__ = ["NodeTask"]
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gpm.config import Config
+from gpm.data.links import LinkData, LinkSplit
+from gpm.data.load import TaskData
+from gpm.data.splits import Split
+from gpm.tasks.classes import ClassTask
+from gpm.tasks.links import LinkTask
+from gpm.tasks.values import ValueTask
+
+__all__ = ["ClassTask", "LinkTask", "Task", "ValueTask", "load_task", "make_task"]
+
+
+class Task(Protocol):
+    """What a learner and a run need to know of a task."""
+
+    @property
+    def metric(self) -> str: ...
+    @property
+    def outputs(self) -> int: ...
+    @property
+    def targets(self) -> Tensor: ...
+    def loss(self, logits: Tensor, targets: Tensor) -> Tensor: ...
+    def score(self, logits: Tensor, targets: Tensor) -> dict[str, float]: ...
+    def answers(self, logits: Tensor) -> Tensor: ...
+    def table(self, logits: Tensor) -> dict[str, Any]: ...
+    def facts(self) -> dict[str, Any]: ...
+    def describe(self) -> str: ...
+
+
+def make_task(data: TaskData, split: Split, config: Config) -> Task:
+    """The task of some data, read off its labels."""
+    if isinstance(data, LinkData):
+        assert isinstance(split, LinkSplit)
+        return LinkTask(config.metric, config.protocol, config.smoothing, torch.tensor(split.labels))
+    if is_regression(data.labels, config.metric):
+        return ValueTask.of(data.labels, config.metric, split.train)
+    return ClassTask.of(data.labels, config.metric, config.smoothing)
+
+
+def load_task(facts: dict[str, Any], labels: NDArray | None) -> Task:
+    """The task that a run folder remembers, on some labels or on none."""
+    kinds: dict[str, Any] = {"links": LinkTask, "values": ValueTask}
+    task: Task = kinds.get(facts.get("kind", ""), ClassTask).from_facts(facts, labels)
+    return task
+
+
+def is_regression(labels: NDArray, metric: str) -> bool:
+    """Whether labels are numbers rather than classes."""
+    return metric in ("mae", "rmse") or (labels.ndim == 1 and bool(np.issubdtype(labels.dtype, np.floating)))

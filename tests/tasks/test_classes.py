@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from gpm import GpmError
-from gpm.tasks import NodeTask
+from gpm.tasks import ClassTask
 
 NAN = float("nan")
 
@@ -37,8 +37,8 @@ def _draw(seed: int, count: int, classes: int) -> tuple[Tensor, Tensor]:
     return logits, torch.randint(0, classes, (count,), generator=rng)
 
 
-def _task(classes: int, metric: str, smoothing: float = 0.0) -> NodeTask:
-    return NodeTask.of(np.arange(classes), metric, smoothing)
+def _task(classes: int, metric: str, smoothing: float = 0.0) -> ClassTask:
+    return ClassTask.of(np.arange(classes), metric, smoothing)
 
 
 @given(st.integers(0, 999), st.integers(1, 30), st.integers(2, 5))
@@ -64,7 +64,7 @@ def test_sure_answers_are_still_ranked() -> None:
     """Probabilities of 1 - 1e-9 and 1 - 1e-11 are equal in float32; the ranking must see that the logits are not."""
     logits = torch.tensor([[0.0, 21.0], [0.0, 25.0], [0.0, 23.0], [0.0, 27.0]])
     assert _task(2, "roc_auc").score(logits, torch.tensor([0, 1, 0, 1]))["roc_auc"] == 1.0
-    labels = NodeTask.of(np.zeros((4, 2)), "roc_auc")
+    labels = ClassTask.of(np.zeros((4, 2)), "roc_auc")
     wanted = torch.tensor([[0.0, 1], [1, 0], [0, 1], [1, 0]])
     assert labels.score(logits[:, 1:] * torch.tensor([1.0, -1.0]), wanted)["roc_auc"] == 1.0
 
@@ -109,14 +109,14 @@ def test_several_labels_leave_out_what_is_not_known() -> None:
     known = [(logit, label) for logit, label in entries if not math.isnan(label)]
     assert len(known) == 7
     losses = [math.log(1 + math.exp(-v if w else v)) for v, w in known]
-    task = NodeTask.of(wanted.numpy(), "accuracy")
+    task = ClassTask.of(wanted.numpy(), "accuracy")
     found = task.score(logits, wanted)
     assert found["loss"] == pytest.approx(sum(losses) / 7, rel=1e-5)
     assert found["accuracy"] == pytest.approx(sum((v > 0) == bool(w) for v, w in known) / 7)
-    task = NodeTask.of(wanted.numpy(), "f1")
+    task = ClassTask.of(wanted.numpy(), "f1")
     expected = f1([int(v > 0) for v, _ in known], [int(w) for _, w in known])
     assert task.score(logits, wanted)["f1"] == pytest.approx(expected)
-    task = NodeTask.of(wanted.numpy(), "roc_auc")
+    task = ClassTask.of(wanted.numpy(), "roc_auc")
     each = []
     for label in range(2):
         there = ~wanted[:, label].isnan()
@@ -128,15 +128,15 @@ def test_several_labels_leave_out_what_is_not_known() -> None:
 
 def test_smoothing_moves_yes_and_no_towards_each_other() -> None:
     logits, wanted = _several()
-    task = NodeTask.of(wanted.numpy(), "f1", smoothing=0.2)
+    task = ClassTask.of(wanted.numpy(), "f1", smoothing=0.2)
     moved = torch.where(wanted == 1, 0.9, torch.where(wanted == 0, 0.1, NAN))
     assert float(task.loss(logits, wanted)) == pytest.approx(
-        float(NodeTask.of(wanted.numpy(), "f1").loss(logits, moved))
+        float(ClassTask.of(wanted.numpy(), "f1").loss(logits, moved))
     )
 
 
 def test_classes_keep_their_own_values() -> None:
-    task = NodeTask.of(np.array([7, -1, 40, 3, 7, -1]), "accuracy")
+    task = ClassTask.of(np.array([7, -1, 40, 3, 7, -1]), "accuracy")
     assert task.classes == [3, 7, 40]
     assert task.targets.tolist() == [1, -1, 2, 0, 1, -1]
     assert task.outputs == 3
@@ -145,30 +145,30 @@ def test_classes_keep_their_own_values() -> None:
 
 @pytest.mark.parametrize("labels", [[2, 2, -1, 2], [-1, -1], [0]])
 def test_one_class_only_is_refused(labels: list[int]) -> None:
-    with pytest.raises(GpmError, match=r"all labelled nodes are of class .*; there is nothing to tell apart"):
-        NodeTask.of(np.array(labels), "accuracy")
+    with pytest.raises(GpmError, match=r"all labelled instances are of class .*; there is nothing to tell apart"):
+        ClassTask.of(np.array(labels), "accuracy")
 
 
 def test_probabilities_add_up_to_one_or_are_of_each_label() -> None:
     logits = torch.tensor([[0.0, 0.0], [1.0, -1.0]])
-    one = _task(2, "accuracy").probabilities(logits)
+    one = _task(2, "accuracy").answers(logits)
     torch.testing.assert_close(one.sum(1), torch.ones(2))
     assert float(one[0, 0]) == 0.5
-    several = NodeTask.of(np.zeros((2, 2)), "accuracy").probabilities(logits)
+    several = ClassTask.of(np.zeros((2, 2)), "accuracy").answers(logits)
     assert several.tolist() == [[0.5, 0.5], pytest.approx([1 / (1 + math.exp(-1)), 1 / (1 + math.e)])]
 
 
 def test_a_task_says_what_it_is() -> None:
     assert _task(3, "accuracy").describe() == "3 classes, accuracy"
-    assert NodeTask.of(np.zeros((4, 5)), "roc_auc").describe() == "5 labels per node, ROC-AUC"
+    assert ClassTask.of(np.zeros((4, 5)), "roc_auc").describe() == "5 labels each, ROC-AUC"
 
 
 def test_roc_auc_is_the_mean_over_classes_that_occur() -> None:
     """A class that no scored node has (or that all have) says nothing; it does not count as a failure."""
-    task = NodeTask.of(np.array([0, 1, 2]), "roc_auc")
+    task = ClassTask.of(np.array([0, 1, 2]), "roc_auc")
     logits, targets = torch.eye(3)[[0, 1, 1, 0]] * 5, torch.tensor([0, 1, 1, 0])
     assert task.score(logits, targets)["roc_auc"] == 1.0
-    several = NodeTask.of(np.array([[0.0, 1.0], [1.0, 0.0]]), "roc_auc")
+    several = ClassTask.of(np.array([[0.0, 1.0], [1.0, 0.0]]), "roc_auc")
     assert (
         several.score(torch.tensor([[5.0, 1.0], [-5.0, 1.0]]), torch.tensor([[1.0, 0.0], [0.0, 0.0]]))["roc_auc"] == 1.0
     )
@@ -177,8 +177,8 @@ def test_roc_auc_is_the_mean_over_classes_that_occur() -> None:
 
 
 def test_the_classes_of_a_model_stay_what_they_are() -> None:
-    task = NodeTask.of(np.array([3, 7, -1]), "accuracy", classes=[3, 5, 7])
+    task = ClassTask.of(np.array([3, 7, -1]), "accuracy", classes=[3, 5, 7])
     assert task.classes == [3, 5, 7]
     assert task.targets.tolist() == [0, 2, -1]
-    with pytest.raises(GpmError, match="a node is of class 4, which the model does not know"):
-        NodeTask.of(np.array([3, 4]), "accuracy", classes=[3, 5, 7])
+    with pytest.raises(GpmError, match="an instance is of class 4, which the model does not know"):
+        ClassTask.of(np.array([3, 4]), "accuracy", classes=[3, 5, 7])

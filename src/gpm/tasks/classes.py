@@ -1,4 +1,4 @@
-"""Node classification: loss, metrics, probabilities. One class per node, or several yes-or-no labels."""
+"""Classification of nodes or graphs: loss, metrics, probabilities. One class each, or several yes-or-no labels."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from torch.nn import functional
 from torchmetrics.functional import classification as scores
 
 from gpm.errors import GpmError
-
-METRICS = {"accuracy": "accuracy", "roc_auc": "ROC-AUC", "f1": "F1"}
+from gpm.tasks.metrics import METRICS
 
 
 @dataclass(frozen=True, eq=False)
-class NodeTask:
-    """What is predicted of a node.
+class ClassTask:
+    """What is predicted is a class, or several yes-or-no labels.
 
     Attributes:
         classes: The labels' own values: one per class, or one number per yes-or-no label.
-        multilabel: Whether a node has several labels.
+        multilabel: Whether an instance has several labels.
         metric: accuracy, roc_auc (of class 1 if there are two, else the mean over classes or labels) or f1 (mean over
             classes; over all decisions if there are several labels).
         smoothing: Label smoothing of the loss.
@@ -37,7 +36,7 @@ class NodeTask:
     targets: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
 
     @classmethod
-    def of(cls, labels: NDArray, metric: str, smoothing: float = 0.0, classes: list[int] | None = None) -> NodeTask:
+    def of(cls, labels: NDArray, metric: str, smoothing: float = 0.0, classes: list[int] | None = None) -> ClassTask:
         """Read the task off the labels: int `[N]` for classes, float `[N, C]` for several labels.
 
         Args:
@@ -46,19 +45,35 @@ class NodeTask:
             smoothing: Label smoothing of the loss.
             classes: Those of a trained model; by default those that occur.
         """
+        if metric not in ("accuracy", "roc_auc", "f1"):
+            raise GpmError(f"{metric} is not a metric of classes; choose --metric accuracy, roc_auc or f1.")
         if labels.ndim == 2:
             targets = torch.from_numpy(np.array(labels, dtype=np.float32))
             return cls(list(range(labels.shape[1])), True, metric, smoothing, targets)
         there = np.unique(labels[labels >= 0])
         known = there if classes is None else np.asarray(classes)
         if len(known) < 2:
-            raise GpmError(f"all labelled nodes are of class {there.tolist()}; there is nothing to tell apart.")
+            raise GpmError(f"all labelled instances are of class {there.tolist()}; there is nothing to tell apart.")
         if strange := sorted(set(there.tolist()) - set(known.tolist())):
             raise GpmError(
-                f"a node is of class {strange[0]}, which the model does not know; it knows {known.tolist()}."
+                f"an instance is of class {strange[0]}, which the model does not know; it knows {known.tolist()}."
             )
         numbers = np.where(labels >= 0, np.searchsorted(known, labels), -1)
         return cls(known.tolist(), False, metric, smoothing, torch.from_numpy(numbers.astype(np.int64)))
+
+    @classmethod
+    def from_facts(cls, facts: dict[str, Any], labels: NDArray | None) -> ClassTask:
+        """The task of a trained model, on some labels or on none."""
+        if labels is None:
+            return cls(facts["classes"], facts["multilabel"], facts["metric"])
+        return cls.of(labels, facts["metric"], facts.get("smoothing", 0.0), facts["classes"])
+
+    def facts(self) -> dict[str, Any]:
+        """What a run folder remembers."""
+        return {
+            "kind": "classes", "metric": self.metric, "multilabel": self.multilabel, "classes": self.classes,
+            "smoothing": self.smoothing,
+        }  # fmt: skip
 
     @property
     def outputs(self) -> int:
@@ -72,7 +87,7 @@ class NodeTask:
         wanted = targets[known] * (1 - self.smoothing) + self.smoothing / 2
         return functional.binary_cross_entropy_with_logits(logits[known], wanted)
 
-    def probabilities(self, logits: Tensor) -> Tensor:
+    def answers(self, logits: Tensor) -> Tensor:
         """`[B, C]`: of the classes, adding up to 1; or of each label."""
         return logits.sigmoid() if self.multilabel else logits.softmax(-1)
 
@@ -102,10 +117,22 @@ class NodeTask:
         each = functional.one_hot(targets, self.outputs)
         return _mean_area(probability[:, 1:], each[:, 1:]) if self.outputs == 2 else _mean_area(probability, each)
 
+    def choose(self, answers: NDArray) -> NDArray:
+        """The most probable class of each `[B]`; for several labels, yes or no `[B, C]`."""
+        return answers >= 0.5 if self.multilabel else np.asarray(np.take(self.classes, answers.argmax(1)))
+
+    def table(self, logits: Tensor) -> dict[str, Any]:
+        """The answers by column: prediction, and the probability of each class or label."""
+        answers = self.answers(logits).numpy()
+        said = self.choose(answers).tolist()
+        if self.multilabel:
+            said = [" ".join(str(c) for c, yes in zip(self.classes, row, strict=True) if yes) for row in said]
+        return {"prediction": said} | {f"p_{name}": answers[:, i] for i, name in enumerate(self.classes)}
+
     def describe(self) -> str:
         """In words: how many classes, and the metric."""
-        what = f"{self.outputs} labels per node" if self.multilabel else f"{self.outputs} classes"
-        return f"{what}, {METRICS[self.metric]}"
+        what = f"{self.outputs} labels each" if self.multilabel else f"{self.outputs} classes"
+        return f"{what}, {METRICS[self.metric].title}"
 
 
 def _mean_area(probability: Tensor, wanted: Tensor) -> float:
@@ -116,5 +143,5 @@ def _mean_area(probability: Tensor, wanted: Tensor) -> float:
         if (truth[known] == 1).any() and (truth[known] == 0).any():
             areas.append(float(scores.binary_auroc(column[known], truth[known])))
     if not areas:
-        raise GpmError("all nodes to be scored are of one class, so that ROC-AUC says nothing; use --metric accuracy.")
+        raise GpmError("all that is to be scored is of one class, so that ROC-AUC says nothing; use --metric accuracy.")
     return sum(areas) / len(areas)

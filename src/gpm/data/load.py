@@ -1,0 +1,94 @@
+"""From whatever the user names to the data of a task: nodes, links or graphs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gpm.data.catalog import CATALOG, spell
+from gpm.data.files import PYG_FILES, load_graph
+from gpm.data.graphs import GraphData, load_graph_data
+from gpm.data.links import LinkData, LinkSplit, load_link_data
+from gpm.data.splits import Split
+from gpm.data.tasks import NodeData, load_node_data
+from gpm.errors import GpmError
+from gpm.graph import Graph
+from gpm.intake import check_choice
+from gpm.storage import HEADER
+
+TaskData = NodeData | LinkData | GraphData
+TABLES = (".csv", ".tsv", ".parquet")
+
+
+def load_task_data(
+    source: Any, task: str = "auto", *, metric: str = "auto", smiles: str = "", target: str = ""
+) -> TaskData:
+    """Load what a task is made of.
+
+    Args:
+        source: A dataset's name, a saved graph's folder, a PyG file (.pt), a table of molecules; in Python also a PyG
+            `Data`, a list of them, or a `Graph`.
+        task: node, link or graph; auto takes what the data is known for.
+        metric: mae or rmse say that labels of graphs are numbers, not classes; auto reads it off them.
+        smiles: Column of the SMILES in a table of molecules.
+        target: Column or columns to predict there.
+    """
+    if smiles or target:
+        return _load_molecules(source, task, metric, smiles or "smiles", target)
+    check_choice("task", task, ("auto", "node", "link", "graph"))
+    if task == "auto":
+        chosen, task = _choose(source)
+        if chosen is not source:  # it is read already, and has the name of its file
+            return replace(load_task_data(chosen, task, metric=metric), title=Path(source).stem)
+    if task == "node":
+        return load_node_data(source)
+    return load_link_data(source) if task == "link" else load_graph_data(source, "" if metric == "auto" else metric)
+
+
+def walked_graph(data: TaskData, split: Split) -> Graph:
+    """The graph that may be walked, embedded and counted: for links, without what is held out."""
+    if isinstance(data, LinkData):
+        assert isinstance(split, LinkSplit)
+        return data.walked(split)
+    return data.graph
+
+
+def _choose(source: Any) -> tuple[Any, str]:
+    """What a source is known for, or looks like; what takes long to read is not read again."""
+    if isinstance(source, (str, Path)):
+        path = Path(source).expanduser()
+        entry = CATALOG.get(spell(str(source)))
+        if entry is not None and not path.is_file() and not (path / HEADER).exists():
+            return source, entry.task
+        if path.suffix.lower() in TABLES and path.is_file():
+            raise GpmError(
+                f"{path} is a table; for molecules name its columns with --smiles and --target, for links of a list of "
+                "edges add --task link."
+            )
+        if path.suffix.lower() in PYG_FILES and path.is_file():
+            graph = load_graph(path)
+            return (source, "node") if graph.graph_ptr is None else (graph, _level(graph))
+        return source, _level(load_graph(source))
+    if isinstance(source, Graph):
+        return source, _level(source)
+    several = isinstance(source, (list, tuple)) or (hasattr(source, "__getitem__") and hasattr(source, "get_summary"))
+    return source, "graph" if several or (hasattr(source, "keys") and "ptr" in source) else "node"
+
+
+def _level(graph: Graph) -> str:
+    """Labels of a collection are of graphs if there are as many as graphs."""
+    if graph.graph_ptr is None or graph.y is None:
+        return "node"
+    return "graph" if len(graph.y) == graph.num_graphs else "node"
+
+
+def _load_molecules(source: Any, task: str, metric: str, smiles: str, target: str) -> GraphData:
+    from gpm.data.molecules import load_molecules
+
+    if not isinstance(source, (str, Path)) or task not in ("auto", "graph"):
+        raise GpmError("smiles and target are columns of a table of molecules; give the table's file.")
+    if not target:
+        raise GpmError(f"{source}: say which of its columns to predict with --target.")
+    chosen = "" if metric == "auto" else metric
+    return load_molecules(Path(source).expanduser(), smiles=smiles, target=target, metric=chosen)

@@ -1,0 +1,63 @@
+"""Links: two bags of patterns, one for each endpoint, become the score of a pair."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from gpm.config import ModelOptions
+from gpm.errors import GpmError
+from gpm.marks import count_marks
+from gpm.nn.dropout import drop
+from gpm.nn.features import FeatureTable, InputSpec
+from gpm.nn.model import GraphPatternMachine, Output
+from gpm.nn.paths import TokenMaps
+from gpm.patterns import Patterns
+from gpm.topology import Kind
+
+Pair = Literal["joint", "product"]
+
+
+class LinkPatternMachine(GraphPatternMachine):
+    r"""Score pairs of nodes, the same for (u, v) as for (v, u).
+
+    `product` (the paper's) embeds each endpoint by its own patterns, :math:`f(z_u \odot z_v)`. `joint` reads the
+    patterns of both as one bag, in which every position is marked by how it is reached from the other endpoint, and
+    :math:`f([z_u \odot z_v \,\|\, z_u + z_v])` reads the means over the two sides.
+
+    Args:
+        inputs, options, longest, topology: As for `GraphPatternMachine`.
+        pair: How the endpoints meet.
+    """
+
+    def __init__(
+        self, inputs: InputSpec, options: ModelOptions, longest: int, topology: Kind = "loops", pair: Pair = "joint"
+    ) -> None:
+        if pair == "joint" and (options.readout != "mean" or options.fusion):
+            raise GpmError("joint pairs are read by the means of their sides; leave readout at mean and fusion out.")
+        self.pair = pair
+        marks = count_marks(longest) if pair == "joint" else 0
+        super().__init__(inputs, options, 1, longest, topology, marks)
+
+    def _make_head(self, width: int) -> nn.Module:
+        read = 2 * width if self.pair == "joint" else width
+        return nn.Sequential(nn.Linear(read, width), nn.ReLU(), nn.Linear(width, 1))
+
+    def join(self, one: Tensor, two: Tensor) -> Tensor:
+        """Scores `[B, 1]` of pairs of endpoints `[B, d]`."""
+        met = one * two
+        met = torch.cat([met, one + two], 1) if self.pair == "joint" else met
+        return self.head(drop(met, self.options.dropout, self.training))
+
+    def forward(self, patterns: Patterns, table: FeatureTable, nodes: TokenMaps | None = None) -> Output:
+        """Scores of links, from `Tokenizer.links`."""
+        assert patterns.sides is not None
+        encoded = drop(self.encode(patterns, table, nodes), self.options.dropout, self.training)  # (B, 2M, d)
+        if self.pair == "joint":
+            one, two = self.machine.read_sides(encoded, patterns.sides)
+        else:
+            both = torch.cat([encoded[:, patterns.sides == side] for side in (0, 1)])
+            one, two = self.machine(both)[0].chunk(2)
+        return Output(self.join(one, two), one + two, None)

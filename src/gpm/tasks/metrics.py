@@ -1,0 +1,48 @@
+"""The metrics: what they are called, which way is better, and how they are printed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Metric:
+    """How a figure is to be read.
+
+    Attributes:
+        title: Its name in print.
+        larger: Whether larger is better.
+        share: Whether it is a share, printed in percent; else it is in the target's own units.
+    """
+
+    title: str
+    larger: bool = True
+    share: bool = True
+
+    def show(self, value: float) -> str:
+        """A figure in print."""
+        return f"{value:.2%}" if self.share else f"{value:.4f}"
+
+    def scaled(self, value: float) -> float:
+        """A figure as tables have it: percent, or the target's own units."""
+        return round(100 * value, 2) if self.share else round(value, 4)
+
+
+METRICS = {
+    "accuracy": Metric("accuracy"),
+    "roc_auc": Metric("ROC-AUC"),
+    "f1": Metric("F1"),
+    "ap": Metric("average precision"),
+    "mrr": Metric("MRR"),
+    "hits@20": Metric("Hits@20"),
+    "hits@50": Metric("Hits@50"),
+    "hits@100": Metric("Hits@100"),
+    "mae": Metric("MAE", larger=False, share=False),
+    "rmse": Metric("RMSE", larger=False, share=False),
+    "loss": Metric("loss", larger=False, share=False),
+}
+
+
+def show_scores(scores: dict[str, float]) -> str:
+    """Some figures in one line."""
+    return ", ".join(f"{METRICS[name].title} {METRICS[name].show(value)}" for name, value in scores.items())
