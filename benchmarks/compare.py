@@ -22,10 +22,26 @@ from gpm.tasks.metrics import METRICS
 TUNING_SEED = 100
 ROOT = Path(__file__).parents[1] / "results"
 
-FULL = {"epochs": 150, "batch": 100_000, "hide": False, "patience": 50, "lr": 0.01, "decay": 0.0, "feature_dropout": 0.0}
+FULL = {
+    "epochs": 150,
+    "batch": 100_000,
+    "hide": False,
+    "patience": 50,
+    "lr": 0.01,
+    "decay": 0.0,
+    "feature_dropout": 0.0,
+}
 PARTS = {"epochs": 60, "batch": 512, "patience": 20, "lr": 0.003, "decay": 0.0, "feature_dropout": 0.0}
-LINKS = [FULL | {"dropout": 0.5}, FULL | {"dropout": 0.2, "width": 256}, PARTS | {"dropout": 0.5}, PARTS | {"dropout": 0.2, "width": 256}]
-LARGE = [FULL | {"dropout": 0.2, "width": 128, "epochs": 100}, PARTS | {"dropout": 0.2, "width": 128, "epochs": 40, "batch": 4096}]
+LINKS = [
+    FULL | {"dropout": 0.5},
+    FULL | {"dropout": 0.2, "width": 256},
+    PARTS | {"dropout": 0.5},
+    PARTS | {"dropout": 0.2, "width": 256},
+]
+LARGE = [
+    FULL | {"dropout": 0.2, "width": 128, "epochs": 100},
+    PARTS | {"dropout": 0.2, "width": 128, "epochs": 40, "batch": 4096},
+]
 GRAPHS = [{"epochs": 60, "dropout": 0.5, "lr": 0.003}, {"epochs": 60, "dropout": 0.2, "lr": 0.01}]
 TRIALS: dict[str, dict[str, list[dict[str, Any]]]] = {
     "cora-link": {
@@ -56,7 +72,9 @@ def compare(name: str, model: str, threads: int) -> None:
             run = train(name, out=Path(scratch) / f"trial-{number}", seed=TUNING_SEED, **shared, model=model, **options)
             assert isinstance(run, Run)
             metric = run.config.metric
-            tried.append({"options": options, "metric": metric, "val": METRICS[metric].scaled(run.result["val"][metric])})
+            tried.append(
+                {"options": options, "metric": metric, "val": METRICS[metric].scaled(run.result["val"][metric])}
+            )
             print(f"{name} {model} trial {number + 1}: val {tried[-1]['val']} {options}", flush=True)
         better = max if METRICS[metric].larger else min
         best = better(tried, key=lambda trial: trial["val"])

@@ -174,7 +174,9 @@ def measure_start(count: int) -> dict[str, float]:
         target = np.diff(molecules.graph_ptr).astype(np.float32) + 0.5
         replace(molecules.build(), y=target).save(Path(scratch) / "graphs")
         began = time.time()
-        found = subprocess.run([sys.executable, __file__, "--first-step", scratch], stdout=subprocess.PIPE, text=True, check=True)
+        found = subprocess.run(
+            [sys.executable, __file__, "--first-step", scratch], stdout=subprocess.PIPE, text=True, check=True
+        )
     begins, ends = (round(float(moment) - began, 1) for moment in found.stdout.split()[-2:])
     print(f"first step of training on {count:,} graphs begins after {begins} s and ends after {ends} s", flush=True)
     return {"begins_s": begins, "ends_s": ends}

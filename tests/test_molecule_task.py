@@ -67,7 +67,7 @@ def test_carbons_are_counted(trained: Path) -> None:
     assert run.result["test"]["mae"] < 0.5 * spread
     assert run.evaluate() == pytest.approx(run.result["test"], rel=1e-5)
     rows = read_rows(trained / "predictions.csv")
-    assert list(rows[0]) == ["graph", "name", "prediction"]
+    assert list(rows[0]) == ["graph", "line", "name", "prediction"]
     assert [row["name"] for row in rows] == [SMILES[i] for i in run.split.test]
     off = [abs(float(row["prediction"]) - 50 - 2 * count_carbons(row["name"])) for row in rows]
     assert np.mean(off) == pytest.approx(run.result["test"]["mae"], rel=1e-3)
@@ -173,4 +173,4 @@ def test_yes_or_no_is_a_class_and_scaffolds_split(tmp_path: Path) -> None:
     found = [{rows[i][0].lstrip("CON") for i in getattr(run.split, part)} for part in ("train", "val", "test")]
     assert not found[0] & found[1]
     assert not (found[0] | found[1]) & found[2]
-    assert list(read_rows(tmp_path / "run/predictions.csv")[0]) == ["graph", "name", "prediction", "p_0", "p_1"]
+    assert list(read_rows(tmp_path / "run/predictions.csv")[0]) == ["graph", "line", "name", "prediction", "p_0", "p_1"]

@@ -95,7 +95,7 @@ def test_its_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     assert Path("page.html").is_file()
     assert len(Path("scores.csv").read_text().splitlines()) == 3
     assert Path("classes.csv").read_text().startswith("graph,prediction,p_0,p_1\n")
-    assert [line.split(",")[1] for line in Path("logp.csv").read_text().splitlines()] == ["name", "CCO", "CCN"]
+    assert [line.split(",")[2] for line in Path("logp.csv").read_text().splitlines()] == ["name", "CCO", "CCN"]
 
 
 def test_its_commands_name_what_there_is() -> None:

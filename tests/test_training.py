@@ -104,7 +104,7 @@ def test_the_card_says_what_was_done(tmp_path: Path) -> None:
     card = (run.folder / "README.md").read_text(encoding="utf-8")
     result = run.result
     assert f"| accuracy | {result['val']['accuracy']:.2%} | {result['test']['accuracy']:.2%} |" in card
-    assert all(word in card for word in ("94 nodes", result["split_digest"], "[0, 1, 2, 4]", "8 in training and 16"))
+    assert all(word in card for word in ("94 nodes", result["split_digest"], "[0, 1, 2, 4]", "8 in training, 16"))
 
 
 def test_the_figures_have_all_that_a_table_needs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -270,7 +270,7 @@ def test_it_may_die_between_any_two_files(
         if place == "weights saved, state not":
             _dies(dying, SaveState, "on_train_epoch_end", lambda self, trainer, learner: trainer.current_epoch == 5)
         elif place == "before the scores":
-            _dies(dying, Run, "predict_ids")
+            _dies(dying, Run, "describe")
         elif place == "before the card":
             _dies(dying, gpm.card, "write_card")
         else:
@@ -291,7 +291,7 @@ def test_a_run_that_stopped_early_and_then_died_does_not_train_on(
     whole = _train(str(tmp_path / "graph"), tmp_path / "whole", **options)
     assert 3 <= whole.result["epochs"] < 30
     with monkeypatch.context() as dying:
-        _dies(dying, Run, "predict_ids")
+        _dies(dying, Run, "describe")
         with pytest.raises(Killed):
             _train(str(tmp_path / "graph"), tmp_path / "run", **options)
     run = train(resume=tmp_path / "run", quiet=True)
@@ -305,7 +305,7 @@ def test_a_damaged_checkpoint_is_said_so(
 ) -> None:
     out = tmp_path / "run"
     with monkeypatch.context() as dying:
-        _dies(dying, Run, "predict_ids")
+        _dies(dying, Run, "describe")
         with pytest.raises(Killed):
             train(undisturbed.source, out=out, quiet=True, **undisturbed.options)
     state = out / "checkpoint.ckpt"
@@ -362,7 +362,7 @@ def test_a_second_ctrl_c_stops_at_once() -> None:
 def test_a_graph_in_memory_is_given_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = _train(_graph(), tmp_path / "whole")
     with monkeypatch.context() as dying:
-        _dies(dying, Run, "predict_ids")
+        _dies(dying, Run, "describe")
         with pytest.raises(Killed):
             _train(_graph(), tmp_path / "run")
     with pytest.raises(GpmError, match=r"was trained on a graph in memory; give it: train\(graph, resume=folder\)"):

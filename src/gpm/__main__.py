@@ -30,7 +30,10 @@ COMMANDS = {
         "Write what a model says of nodes, pairs of nodes or graphs, with probabilities.",
     ),
     "recipes": ("gpm.commands:list_recipes", "List the recipes, with the paper's figures; or show one."),
-    "data": ("gpm.data.listing:data", "List the named datasets, show what one holds, or check its parts."),
+    "data": (
+        "gpm.data.listing:data",
+        "List the named datasets, show what one holds, or check that its parts keep apart.",
+    ),
     "patterns": (
         "gpm.frequent:patterns",
         "Show the most frequent patterns of a graph, or around one node, and draw them.",

@@ -233,9 +233,13 @@ class Run:
     def _name(self, ids: NDArray) -> dict[str, list[Any]]:
         if self.data.level == "node":
             return {"node": [self.data.graph.name(i) for i in ids]}
-        names = getattr(self.data, "names", None)
+        assert isinstance(self.data, GraphData)
         keys: dict[str, list[Any]] = {"graph": ids.tolist()}
-        return keys if names is None else keys | {"name": [names[i] for i in ids]}
+        if self.data.lines is not None:
+            keys["line"] = self.data.lines[ids].tolist()
+        if self.data.names is not None:
+            keys["name"] = [self.data.names[i] for i in ids]
+        return keys
 
     def __repr__(self) -> str:
         return f"Run({str(self.folder)!r})"
@@ -267,10 +271,10 @@ def _read_given(data: Any, config: Config, level: str, other: bool) -> TaskData:
     if isinstance(data, (NodeData, LinkData, GraphData)):
         return data
     if (config.smiles or config.target) and isinstance(data, (str, Path)):
-        from gpm.data.molecules import read_molecules
+        from gpm.data.molecules import load_molecules
 
-        found = read_molecules(Path(data).expanduser(), smiles=config.smiles or "smiles")
-        return GraphData(found.graph, Path(data).stem, names=found.smiles)
+        target = "" if other else config.target
+        return load_molecules(data, smiles=config.smiles or "smiles", target=target, metric=config.metric)
     if level == "node" and isinstance(data, Graph) and data.y is None:
         return NodeData(data, "graph")
     if level == "graph" and other:

@@ -28,7 +28,7 @@ def test_every_name_has_a_loader() -> None:
 
     assert "karate" in dataset_names()
     for name, entry in catalog.CATALOG.items():
-        assert entry.loader in ("ogb", "ogbl", "motifs") or hasattr(torch_geometric.datasets, entry.loader)
+        assert entry.loader in ("ogb", "ogbl", "motifs", "random") or hasattr(torch_geometric.datasets, entry.loader)
         assert catalog.spell(name) == name
         assert entry.raw.startswith(entry.root)
 
@@ -37,7 +37,7 @@ def test_every_entry_says_how_it_is_used() -> None:
     for entry in catalog.CATALOG.values():
         assert entry.title
         assert entry.nodes
-        metrics = {"node": ("accuracy", "roc_auc"), "link": ("hits@20", "hits@50", "hits@100")}
+        metrics = {"node": ("accuracy", "roc_auc"), "link": ("hits@20", "hits@50", "hits@100", "roc_auc")}
         assert entry.metric in metrics.get(entry.task, ("accuracy", "roc_auc", "mae", "rmse"))
         assert (entry.task == "graph") == (entry.graphs > 1)
         assert entry.split in ("public", "scaffold", "5-fold", "10-fold") or parse_fractions(entry.split)

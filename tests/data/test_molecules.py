@@ -136,8 +136,6 @@ def test_rdkit_is_silent(capfd: pytest.CaptureFixture[str]) -> None:
     assert "valence for atom # 0 C, 5, is greater than permitted" in reasons[1]
     assert "kekulize" in reasons[2]
     assert reasons[4] == "empty"
-    Chem.MolFromSmiles("C1CC")
-    assert "C1CC" in capfd.readouterr().err  # but for others it speaks as before
 
 
 @pytest.mark.needs("MoleculeNet/esol")

@@ -40,6 +40,7 @@ class GraphData:
         masks: The published split or splits over the graphs; None if there are none.
         groups: The scaffold of each graph `[G]`; None if there are none.
         names: What the user calls each graph, such as a SMILES; None if it is known by its number.
+        lines: The line of the user's table that each graph comes from; None if it comes from none.
     """
 
     graph: Graph
@@ -49,6 +50,7 @@ class GraphData:
     masks: Masks | None = None
     groups: NDArray | None = None
     names: list[str] | None = None
+    lines: NDArray | None = None
 
     level: ClassVar[str] = "graph"
 

@@ -23,11 +23,12 @@ _NUMBERS = (2, 3)  # columns of the table that are set to the right
 
 
 def data(name: str = "", source: str = "") -> None:
-    """List the named datasets, show what one holds, or check that its parts keep apart: gpm data check RUN|DATASET.
+    """List the named datasets, show what one holds, or check that its parts keep apart.
 
     Args:
         name: A dataset's name, a saved graph's folder or a PyG file to load and describe; without one, all names are
-            listed with their size, usual split, metric, and whether loading them needs a download. Or the word check.
+            listed with their size, usual split, metric, and whether loading them needs a download. Or the word
+            check, as in gpm data check RUN.
         source: After check: a run folder, a dataset's name or a file, whose parts are proved not to overlap and, for
             links, not to be seen.
     """

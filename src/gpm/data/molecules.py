@@ -104,9 +104,10 @@ def load_molecules(path: str | Path, *, smiles: str = "smiles", target: str = ""
     found = read_molecules(path, smiles=smiles, target=target)
     title = Path(path).stem
     if found.graph.y is None:
-        return GraphData(found.graph, title, names=found.smiles)
+        return GraphData(found.graph, title, names=found.smiles, lines=found.lines)
     groups = find_scaffolds(found.smiles)
-    return build_graph_data(found.graph, title, DEFAULT_SPLIT, metric, groups=groups, names=found.smiles)
+    data = build_graph_data(found.graph, title, DEFAULT_SPLIT, metric, groups=groups, names=found.smiles)
+    return replace(data, lines=found.lines)
 
 
 def featurise(smiles: Sequence[str]) -> tuple[Graph, list[tuple[int, str]]]:
