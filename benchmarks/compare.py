@@ -45,7 +45,9 @@ LARGE = [
 GRAPHS = [{"epochs": 60, "dropout": 0.5, "lr": 0.003}, {"epochs": 60, "dropout": 0.2, "lr": 0.01}]
 TRIALS: dict[str, dict[str, list[dict[str, Any]]]] = {
     "cora-link": {
-        "gpm": [{}, {"dropout": 0.3, "feature_dropout": 0.2}, {"width": 128}, {"pair": "product"}],
+        "gpm": [
+            {"width": 64}, {"width": 64, "dropout": 0.3, "feature_dropout": 0.2}, {"width": 128}, {"width": 64, "pair": "product"},
+        ],
         "gcn": LINKS, "sage": LINKS, "mlp": LINKS,
     },
     "pubmed-link": {

@@ -14,9 +14,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import matplotlib
+import matplotlib as mpl
 
-matplotlib.use("svg")
+mpl.use("svg")
 import matplotlib.pyplot as plt
 import numpy as np
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from gpm.graph import Graph
     from gpm.nn import FeatureTable, GraphPatternMachine
     from gpm.patterns import Patterns, Tokenizer
-    from gpm.run import Predictions, Run
+    from gpm.predictions import Predictions
+    from gpm.run import Run
     from gpm.shapes import name_shape, shape_key
     from gpm.topology import Topologies, find_topologies
     from gpm.training import train
@@ -27,7 +28,7 @@ _HOMES = {
     "FeatureTable": "gpm.nn",
     "GraphPatternMachine": "gpm.nn",
     "NodeClassifier": "gpm.estimators",
-    "Predictions": "gpm.run",
+    "Predictions": "gpm.predictions",
     "Run": "gpm.run",
     "train": "gpm.training",
     "Graph": "gpm.graph",

@@ -56,7 +56,8 @@ class ModelOptions:
         size: Layers, heads and width by name: xs (1, 4, 64), s (1, 4, 256), m (3, 4, 256), l (3, 8, 512) or xl
             (3, 16, 1024).
         width: Width of every embedding; by default that of the size.
-        layers: Transformer layers over patterns; by default those of the size.
+        layers: Transformer layers over patterns; by default those of the size. For a baseline, its layers of message
+            passing, where 1 means 2, or 4 for graphs.
         heads: Their attention heads; by default those of the size.
         ffn: Hidden width of their feed-forward part, as a multiple of the width.
         path: Semantic path encoder: transformer, gru or mean (the paper's), or conv, which sees the order of steps.
@@ -82,7 +83,7 @@ class ModelOptions:
         readout: The instance is the mean of its patterns, a learned class token (whose attention weighs patterns), or,
             for graphs, the mean times the number of nodes: an estimate of the sum over nodes.
         fusion: Add the patterns weighted by a learned attention to the readout.
-        head: What reads the instance: one linear map, or two with a ReLU between.
+        head: What reads the instance: one linear map, or two with a ReLU between, as links always have.
         pair: How the endpoints of a link meet: joint (one bag of patterns, marked by where they meet) or product (of
             the endpoints' embeddings, the paper's).
         dropout: On patterns, inside the machine and before the head.
