@@ -51,12 +51,18 @@ TRIALS: dict[str, dict[str, list[dict[str, Any]]]] = {
         "gcn": LINKS, "sage": LINKS, "mlp": LINKS,
     },
     "pubmed-link": {
-        "gpm": [{}, {"dropout": 0.1, "feature_dropout": 0.0}],
+        "gpm": [{"dropout": 0.3, "feature_dropout": 0.3}, {"dropout": 0.1, "feature_dropout": 0.0}],
         "gcn": LARGE, "sage": LARGE, "mlp": LARGE,
     },
     "imdb-b": {"gpm": [{}, {"dropout": 0.2, "features": "auto"}], "gin": GRAPHS},
-    "proteins": {"gpm": [{}, {"readout": "sum", "stars": True}], "gin": GRAPHS},
-    "nci1": {"gpm": [{}, {"readout": "sum", "stars": True, "path": "conv", "pe": "rings"}], "gin": GRAPHS},
+    "proteins": {"gpm": [{"readout": "mean", "stars": False}, {"readout": "sum", "stars": True}], "gin": GRAPHS},
+    "nci1": {
+        "gpm": [
+            {"readout": "mean", "stars": False, "path": "transformer", "pe": "rwse"},
+            {"readout": "sum", "stars": True, "path": "conv", "pe": "rings"},
+        ],
+        "gin": GRAPHS,
+    },
 }  # fmt: skip
 
 
