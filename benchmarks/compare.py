@@ -42,7 +42,8 @@ LARGE = [
     FULL | {"dropout": 0.2, "width": 128, "epochs": 100},
     PARTS | {"dropout": 0.2, "width": 128, "epochs": 40, "batch": 4096},
 ]
-GRAPHS = [{"epochs": 60, "dropout": 0.5, "lr": 0.003}, {"epochs": 60, "dropout": 0.2, "lr": 0.01}]
+GIVEN = {"epochs": 60, "stars": False, "pe": "rwse"}  # what is given or usual, and no stars
+GRAPHS = [GIVEN | {"dropout": 0.5, "lr": 0.003}, GIVEN | {"dropout": 0.2, "lr": 0.01}]
 TRIALS: dict[str, dict[str, list[dict[str, Any]]]] = {
     "cora-link": {
         "gpm": [
