@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,8 +25,8 @@ def raw_files(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytes
     return Path(given)
 
 
-@pytest.fixture
-def one_thread() -> Iterator[None]:
+@contextmanager
+def _alone() -> Iterator[None]:
     """Tensors are tiny in tests: a second thread costs far more than it brings, above all on a busy machine."""
     import numba
     import torch
@@ -35,6 +36,20 @@ def one_thread() -> Iterator[None]:
     yield
     torch.set_num_threads(before[0])
     numba.set_num_threads(before[1])  # a command under test may have set it
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """One thread for one test."""
+    with _alone():
+        yield
+
+
+@pytest.fixture(scope="module")
+def one_thread_for_all() -> Iterator[None]:
+    """One thread for a module, also for the runs that its tests share."""
+    with _alone():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -53,9 +53,6 @@ class ReferenceModel:
         if self.model.marks is not None:
             assert patterns.marks is not None
             x = x + self.model.marks[patterns.marks.long().view(batch * slots, positions)]
-        if self.model.recalled is not None:
-            most = len(self.model.recalled) - 1
-            x = x + self.model.recalled[[recall_visits(walk, most) for walk in walks.tolist()]]
         encoded = self.encode_semantic(x, there)
         if self.model.anonymous is not None:
             encoded = encoded + self.model.anonymous.weight * self.encode_anonymous(walks, patterns)
@@ -176,13 +173,6 @@ class ReferenceModel:
         if self.batched:
             return gru(x)[0][torch.arange(len(x)), lengths - 1]
         return torch.stack([gru(path[:length])[0][-1] for path, length in zip(x, lengths.tolist(), strict=True)])
-
-
-def recall_visits(walk: list[int], most: int) -> list[int]:
-    """For every position the steps since its node was there last; 0 if it was not, or more steps ago than are kept."""
-    return [
-        next((back for back in range(1, min(i, most) + 1) if walk[i - back] == node), 0) for i, node in enumerate(walk)
-    ]
 
 
 def convolve_path(encoder: ConvPath, h: Tensor) -> Tensor:

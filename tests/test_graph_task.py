@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import logging
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,13 +28,7 @@ LONE, TWO_RINGS, TWO_PATHS, EMPTY = 0, 1, 2, 4  # graphs of the collection that 
 COUNT = 60
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    """For the runs that tests share, too, which are trained before a test's own fixtures are there."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread_for_all")
 
 
 def collect(parts: list[nx.Graph], **given: Any) -> Graph:

@@ -6,13 +6,11 @@ import csv
 import json
 import logging
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from gpm import GpmError, Graph, Run, train
 from gpm.__main__ import main
@@ -26,13 +24,7 @@ SMALL: dict[str, Any] = {
 NODES, GROUPS = 60, 3
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    """For the runs that tests share, too, which are trained before a test's own fixtures are there."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread_for_all")
 
 
 def groups() -> Graph:

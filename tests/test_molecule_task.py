@@ -5,12 +5,10 @@ from __future__ import annotations
 import csv
 import json
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from gpm import Run
 from gpm.__main__ import main
@@ -26,13 +24,7 @@ SMALL = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    """For the runs that tests share, too, which are trained before a test's own fixtures are there."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread_for_all")
 
 
 def count_carbons(smiles: str) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gpm.errors import GpmError
-from gpm.tables import check_table, read_pairs
+from gpm.tables import check_table
 
 _log = logging.getLogger("gpm")
 
@@ -119,6 +119,7 @@ def predict_run(
         patterns: Patterns per instance; 0 takes the whole pool.
         device: auto, cpu, cuda, cuda:1 or mps.
     """
+    from gpm.data.files import read_pairs
     from gpm.run import Run
 
     if out is None and not recommend:

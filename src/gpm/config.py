@@ -65,8 +65,6 @@ class ModelOptions:
         path_heads: Attention heads along a path.
         path_ffn: Hidden width of the feed-forward part along a path, as a multiple of the width.
         path_position: Whether a position of the path has a learned embedding.
-        recall: A position knows how many steps ago the walk was there last, up to so many, and so which steps lead
-            back; 0 does not.
         anonymous: Anonymous path encoder.
         anonymous_weight: lambda, the weight of the anonymous path.
         learn_weight: Learn lambda, from that value on.
@@ -100,7 +98,6 @@ class ModelOptions:
     path_heads: int = 1
     path_ffn: float = 2.0
     path_position: Literal["none", "learned"] = "none"
-    recall: int = 0
     anonymous: Literal["gru", "mean", "transformer", "none"] = "gru"
     anonymous_weight: float = 0.5
     learn_weight: bool = False
@@ -255,7 +252,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "dropout": (0, 0.99), "feature_dropout": (0, 0.99), "epochs": (1, 1_000_000), "patience": (0, 1_000_000),
     "batch": (1, 10_000_000), "lr": (0, 100), "warmup": (0, 10_000_000), "decay": (0, 100), "smoothing": (0, 0.99),
     "clip": (1e-9, 1e9), "average": (0, 1_000_000), "patterns": (1, 1_000_000), "pool": (1, 1_000_000),
-    "recall": (0, MAX_POSITIONS), "val_patterns": (0, 1_000_000), "seed": (0, 2**63 - 1),
+    "val_patterns": (0, 1_000_000), "seed": (0, 2**63 - 1),
     "anonymous_weight": (-1000, 1000),
 }  # fmt: skip
 

@@ -111,9 +111,7 @@ class Predictor:
         """The patterns of some instances: nodes `[B]`, graphs `[B]` or pairs `[B, 2]`."""
         if self.level == "link":
             joint = isinstance(self.model, LinkPatternMachine) and self.model.pair == "joint"
-            return self.tokenizer.links(
-                inputs, count=count, turn=turn, forbid=self.forbid, marks=joint, share=share
-            )  # fmt: skip
+            return self.tokenizer.links(inputs, count=count, turn=turn, forbid=self.forbid, marks=joint, share=share)
         draw = self.tokenizer.graphs if self.level == "graph" else self.tokenizer.nodes
         return draw(inputs, count=count, turn=turn)
 

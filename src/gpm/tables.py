@@ -1,4 +1,4 @@
-"""Tables in and out: CSV, TSV or Parquet; what is written is there complete or not at all."""
+"""Tables out: CSV, TSV or Parquet, complete or not at all."""
 
 from __future__ import annotations
 
@@ -44,39 +44,3 @@ def _plain(values: Any) -> Any:
     if hasattr(values, "dtype") and values.dtype.kind == "f":
         return [f"{value:.6g}" for value in values.tolist()]
     return values
-
-
-def read_pairs(path: Path) -> list[tuple[str, str]]:
-    """The first two columns of a table; a first row of CSV that names them (source, target) is a header."""
-    if not path.is_file():
-        raise GpmError(f"there is no file {path}.")
-    pairs = []
-    for line, row in enumerate(_read_rows(path), 1):
-        if not row or (line == 1 and [cell.strip().lower() for cell in row[:2]] == ["source", "target"]):
-            continue
-        if len(row) < 2 or not row[0].strip() or not row[1].strip():
-            raise GpmError(f"{path}, line {line}: a pair needs two names; mend or remove the line.")
-        pairs.append((row[0].strip(), row[1].strip()))
-    if not pairs:
-        raise GpmError(f"{path} holds no pairs; write one 'source,target' per line.")
-    return pairs
-
-
-def _read_rows(path: Path) -> list[list[str]]:
-    """All rows as text; the columns of a Parquet file have names of their own, which are no row."""
-    if path.suffix.lower() == ".parquet":
-        import duckdb
-
-        try:
-            with duckdb.connect() as base:
-                found = base.read_parquet(str(path)).fetchall()
-        except duckdb.Error as error:
-            raise GpmError(f"{path} cannot be read as Parquet ({type(error).__name__}); write it again.") from None
-        return [["" if cell is None else str(cell) for cell in row] for row in found]
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            return list(csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ","))
-    except UnicodeDecodeError as error:
-        raise GpmError(f"{path} is not UTF-8 text ({error.reason}); save it as UTF-8.") from None
-    except csv.Error as error:
-        raise GpmError(f"{path}: a row cannot be read ({error}); check its quotes.") from None

@@ -56,8 +56,7 @@ class Setting:
 def test_the_model_equals_the_reference(
     pair: str, edge: str, position: str, path: str, directed: bool, forbid: bool
 ) -> None:
-    recall = 2 if directed else 0
-    setting = Setting(make_graph("dense", edge, directed), pair, path_position=position, path=path, recall=recall)
+    setting = Setting(make_graph("dense", edge, directed), pair, path_position=position, path=path)
     patterns, model = setting.draw(PAIRS, forbid), setting.model
     expected = ReferenceModel(model, setting.graph)(patterns, setting.table)
     found = model(patterns, setting.table)

@@ -11,15 +11,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gpm import Graph, Tokenizer, find_topologies
 from gpm.config import SIZES, Config, ModelOptions
 from gpm.nn import FeatureTable, GraphPatternMachine, InputSpec, Output
-from gpm.nn.model import find_distinct, find_last
+from gpm.nn.model import find_distinct
 from gpm.patterns import Patterns
 from gpm.positional import embed_laplacian
 from tests.reference_model import ReferenceModel
@@ -40,7 +38,6 @@ FACTORS: dict[str, list[Any]] = {
     "learn_weight": [False, True],
     "readout": [(readout, fusion) for readout in ("mean", "class", "sum") for fusion in (False, True)],
     "head": ["linear", "mlp"],
-    "recall": [0, 2],
     "machine": [(layers, heads) for layers in (1, 3) for heads in (1, 4)],
     "lengths": [(8,), (2, 4, 6, 8), (0, 1, 4, 8), (0,), (3, 1)],
     "directed": [False, True],
@@ -173,7 +170,7 @@ def test_the_model_equals_the_reference(case: dict[str, Any]) -> None:
     pointer = POINTER if case["instances"] == "graphs" else None
     setting = make_setting(
         make_graph(case["node"], edge, case["directed"], pointer), topology=topology, lengths=case["lengths"],
-        instances=case["instances"], head=case["head"], recall=case["recall"], path=path, path_layers=path_layers,
+        instances=case["instances"], head=case["head"], path=path, path_layers=path_layers,
         path_heads=path_heads, path_position=position, anonymous=anonymous, learn_weight=case["learn_weight"],
         pe=case["pe"], layers=case["machine"][0], heads=case["machine"][1], readout=case["readout"][0],
         fusion=case["readout"][1],
@@ -207,7 +204,7 @@ def test_gradients_reach_every_parameter(topology: str, readout: str, fusion: bo
     graph = make_graph("sparse", "dense")
     setting = make_setting(
         graph, topology=topology, readout=readout, fusion=fusion, path=path, path_position="learned",
-        learn_weight=True, pe="lap", layers=2, path_layers=2, head="mlp", recall=2,
+        learn_weight=True, pe="lap", layers=2, path_layers=2, head="mlp",
     )  # fmt: skip
     setting.model.train()
     setting.model(setting.tokenizer.nodes([0, 1, 2]), setting.table).logits.square().sum().backward()
@@ -392,35 +389,6 @@ def test_larger_sizes_have_more_parameters() -> None:
     assert counts == sorted(set(counts))
     assert counts[0] < 150_000
     assert counts[-1] > 20_000_000
-
-
-@given(st.integers(1, 9), st.integers(1, 10), st.integers(0, 1000))
-def test_the_last_visit_is_the_latest_of_all_before(length: int, most: int, seed: int) -> None:
-    walks = torch.randint(0, 4, (2, 3, length), generator=torch.Generator().manual_seed(seed))
-    found = find_last(walks, most)
-    assert found.shape == walks.shape
-    for walk, ago in zip(walks.flatten(0, 1).tolist(), found.flatten(0, 1).tolist(), strict=True):
-        for now, node in enumerate(walk):
-            visits = [now - then for then in range(now) if walk[then] == node]
-            assert ago[now] == (min(visits) if visits and min(visits) <= most else 0)
-
-
-@pytest.mark.parametrize("path", ["transformer", "conv", "mean"])
-def test_only_what_recalls_tells_the_way_back_from_a_way_on(path: str) -> None:
-    """A-B-A and A-B-C, where all nodes have the same features and nobody reads the topology."""
-    graph = Graph.from_edges([[0, 1], [1, 2]], 3, undirected=True, x=np.ones((3, 1), dtype=np.int64))
-    told = {}
-    for recall in (0, 1, 2, 4):
-        torch.manual_seed(7)
-        table, tokenizer = FeatureTable(graph), Tokenizer(graph, lengths=[2], pool=1)
-        options = ModelOptions(width=8, layers=1, heads=1, path=path, anonymous="none", recall=recall)
-        model = GraphPatternMachine(table.spec(), options, CLASSES, 2).eval()
-        walks = torch.tensor([[[0, 1, 0]], [[0, 1, 2]]])
-        patterns = replace(tokenizer.nodes([0, 0]), nodes=walks)
-        with torch.no_grad():
-            back, on = model(patterns, table).logits
-        told[recall] = bool((back - on).abs().max() > 1e-4)
-    assert told == {0: False, 1: False, 2: True, 4: True}  # the way back is two steps long
 
 
 @pytest.mark.parametrize("num_nodes", [50, 10_000_000])

@@ -6,12 +6,13 @@ import csv
 import itertools
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 
 from gpm.data.catalog import CATALOG, allow_pyg_data, load_dataset, spell
+from gpm.data.cells import read_cells
 from gpm.errors import GpmError, nearest
 from gpm.graph import Graph
 from gpm.storage import HEADER
@@ -109,6 +110,29 @@ def read_edge_list(path: Path, *, directed: bool = False) -> Graph:
         pairs, len(names), edge_weight=weights if w is not None else None, undirected=not directed,
         names=None if names == list(range(len(names))) else names,
     )  # fmt: skip
+
+
+def read_pairs(path: Path) -> list[tuple[str, str]]:
+    """The first two columns of a table as pairs of names; a first row "source, target" is a header.
+
+    Text is read as an edge list is; the columns of a Parquet file have names of their own, which are no row.
+    """
+    if not path.is_file():
+        raise GpmError(f"there is no file {path}.")
+    if path.suffix.lower() == ".parquet":
+        rows: Iterable[tuple[int, list[str]]] = zip(*read_cells(path, lambda columns: columns[:2]), strict=True)
+    else:
+        rows = _rows(path)
+    pairs = []
+    for number, (line, row) in enumerate(rows):
+        if number == 0 and [cell.lower() for cell in row[:2]] == ["source", "target"]:
+            continue
+        if len(row) < 2 or not row[0] or not row[1]:
+            raise GpmError(f"{path}, line {line}: a pair needs two names; mend or remove the line.")
+        pairs.append((row[0], row[1]))
+    if not pairs:
+        raise GpmError(f"{path} holds no pairs; write one 'source,target' per line.")
+    return pairs
 
 
 def _describe(first: list[str], columns: tuple[int, int, int | None], is_header: bool) -> str:

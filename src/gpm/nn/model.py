@@ -75,7 +75,6 @@ class GraphPatternMachine(nn.Module):
         learned = options.path_position == "learned"
         self.position = nn.Parameter(torch.randn(longest + 1, width) * 0.1) if learned else None
         self.marks = nn.Parameter(torch.randn(marks, width) * 0.1) if marks else None
-        self.recalled = nn.Parameter(torch.randn(options.recall + 1, width) * 0.1) if options.recall else None
         if options.readout == "sum":
             self.register_buffer("size", torch.ones(()))  # the mean size of graphs, in which sums are measured
 
@@ -87,7 +86,7 @@ class GraphPatternMachine(nn.Module):
     @property
     def is_plain(self) -> bool:
         """Whether a position of a path is its node and nothing more."""
-        return self.input_map.edge is None and self.position is None and self.marks is None and self.recalled is None
+        return self.input_map.edge is None and self.position is None and self.marks is None
 
     def map_nodes(self, table: FeatureTable, nodes: Tensor) -> TokenMaps:
         """What the path encoder reads of some nodes `[U]`."""
@@ -131,10 +130,10 @@ class GraphPatternMachine(nn.Module):
         self, patterns: Patterns, groups: list[tuple[int, slice]], table: FeatureTable, nodes: TokenMaps | None
     ) -> tuple[TokenMaps, list[Tensor]]:
         """The same where a position is more than its node: all that tells tokens apart goes into one number, of which
-        the node is the leading digit, and its edge, mark, memory and place are the others.
+        the node is the leading digit, and its edge, mark and place are the others.
         """
         edges = 0 if self.input_map.edge is None else 1 + len(table.edge)  # type: ignore[arg-type]
-        learned = [part for part in (self.marks, self.recalled, self.position) if part is not None]
+        learned = [part for part in (self.marks, self.position) if part is not None]
         codes = []
         for scale, slots in groups:
             walks = patterns.nodes[:, slots, : scale + 1].long()
@@ -144,8 +143,6 @@ class GraphPatternMachine(nn.Module):
             if self.marks is not None:
                 assert patterns.marks is not None
                 digits.append(patterns.marks[:, slots, : scale + 1].long())
-            if self.recalled is not None:
-                digits.append(find_last(walks, len(self.recalled) - 1))
             if self.position is not None:
                 digits.append(torch.arange(scale + 1, device=walks.device).expand(walks.shape))
             code = walks
@@ -224,15 +221,6 @@ def _find_rows(patterns: Patterns, table: FeatureTable, slots: slice, scale: int
     if table.edge_row is not None and len(table.edge_row):
         crossed = torch.where(crossed >= 0, table.edge_row[crossed.clamp(min=0)], -1)
     return functional.pad(crossed, (1, 0), value=-1)
-
-
-def find_last(walks: Tensor, most: int) -> Tensor:
-    """How many steps ago each position's node was last visited, at most `most`; 0 if it was not. `[..., S]`."""
-    found = torch.zeros_like(walks)
-    for back in range(min(most, walks.shape[-1] - 1), 0, -1):
-        same = walks[..., back:] == walks[..., :-back]
-        found[..., back:] = torch.where(same, back, found[..., back:])
-    return found
 
 
 def _join(parts: list[Tensor | None]) -> Any:
