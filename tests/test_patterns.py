@@ -314,3 +314,42 @@ def test_bad_instances_get_a_sentence() -> None:
     hollow = Graph.from_edges([[0], [1]], 2, graph_ptr=[0, 2, 2])
     with pytest.raises(GpmError, match="graph 1 has no nodes"):
         Tokenizer(hollow).graphs([0, 1])
+
+
+# Another draw of the same tokenizer
+
+
+@pytest.mark.parametrize("kernel", ["compiled", "torch"])
+def test_a_redraw_is_the_tokenizer_built_with_that_seed(kernel: str) -> None:
+    options = {
+        "lengths": (3, 1), "pool": 10, "topology": "shape", "rule": WalkRule(q=2, non_backtracking=True),
+        "edges": True, "kernel": kernel, "threads": 1,
+    }  # fmt: skip
+    first = Tokenizer(_graph(), seed=3, **options)
+    again, other, built = first.redraw(3), first.redraw(4), Tokenizer(_graph(), seed=4, **options)
+    kept = ("lengths", "pool", "topology", "rule", "edges", "device", "kernel", "threads")
+    assert all(getattr(other, name) == getattr(first, name) for name in kept)
+    assert (first.seed, other.seed) == (3, 4)
+    assert other.graph is first.graph
+    for draw in (lambda t: t.nodes([4, 9]), lambda t: t.links(PAIRS, forbid=True), lambda t: t.graphs([0])):
+        one, two = draw(first), draw(again)
+        assert torch.equal(one.nodes, two.nodes)
+        assert torch.equal(one.edges, two.edges)
+        for name in ("nodes", "edges", "numbers", "topology", "scales"):
+            assert torch.equal(getattr(draw(other), name), getattr(draw(built), name))
+        assert not torch.equal(draw(other).nodes, one.nodes)
+
+
+def test_a_redraw_walks_on_the_graph_it_is_given() -> None:
+    ring = np.stack([np.arange(50), (np.arange(50) + 1) % 50])
+    other = Graph.from_edges(ring, 50, undirected=True, keep_ids=True)
+    for edges in (False, True):
+        first = Tokenizer(_graph(), pool=16, edges=edges)
+        moved, built = (
+            first.redraw(7, other).nodes([4, 9]),
+            Tokenizer(other, pool=16, edges=edges, seed=7).nodes([4, 9]),
+        )
+        assert torch.equal(moved.nodes, built.nodes)
+        assert (moved.edges is not None) == edges
+        steps = moved.nodes.diff(dim=-1)[moved.nodes[..., 1:] >= 0] % 50
+        assert set(steps.tolist()) == {1, 49}

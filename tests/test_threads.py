@@ -13,7 +13,9 @@ import pytest
 import torch
 
 from gpm import threads
-from gpm.threads import CHUNK, threaded, threads_for
+from gpm.explain.explainer import explain
+from gpm.explain.survey import survey
+from gpm.threads import CHUNK, alone, threaded, threads_for
 
 
 @pytest.fixture(autouse=True)
@@ -95,6 +97,34 @@ def test_torch_gets_its_number_back_from_compiled_functions(monkeypatch: pytest.
     monkeypatch.setattr(threads, "njit", _plainly)
     torch.set_num_threads(3)
     threaded(torch.set_num_threads)(1)
+    assert torch.get_num_threads() == 3
+
+
+def test_torch_is_alone_inside_and_has_its_number_back() -> None:
+    torch.set_num_threads(3)
+    asked = alone()(torch.get_num_threads)
+    assert (asked(), torch.get_num_threads(), asked(), torch.get_num_threads()) == (1, 3, 1, 3)
+    with alone():
+        torch.set_num_threads(2)
+    assert torch.get_num_threads() == 3
+    with pytest.raises(ZeroDivisionError), alone():
+        _ = 1 / 0
+    assert torch.get_num_threads() == 3
+
+
+class _Watched:
+    """A run that tells how many threads torch has when it is first looked at."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise LookupError(torch.get_num_threads())
+
+
+@pytest.mark.parametrize("asking", [lambda run: explain(run, 0), survey])
+def test_explaining_is_done_alone(asking: Callable[[Any], Any]) -> None:
+    torch.set_num_threads(3)
+    with pytest.raises(LookupError) as told:
+        asking(_Watched())
+    assert told.value.args == (1,)
     assert torch.get_num_threads() == 3
 
 

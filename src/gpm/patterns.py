@@ -24,6 +24,23 @@ from gpm.marks import mark_meetings
 from gpm.topology import KINDS, MAX_POSITIONS, Kind, Topologies, find_topologies
 from gpm.walks import TensorGraph, WalkRule, walk, walk_tensors
 
+Kernel = Literal["auto", "compiled", "torch"]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What a readout must know of the patterns it reads.
+
+    Attributes:
+        sides: For links, the endpoint (0 or 1) at which the patterns of a slot start `[M]`; else None.
+        shares: For graphs, weights of the patterns `[B, M]`; else None.
+        sizes: For graphs, their numbers of nodes `[B]`; else None.
+    """
+
+    sides: Tensor | None = None
+    shares: Tensor | None = None
+    sizes: Tensor | None = None
+
 
 @dataclass(frozen=True)
 class Patterns:
@@ -72,6 +89,11 @@ class Patterns:
             parts.append(weight / weight.sum(1, keepdim=True) * (mine.shape[1] / starts.shape[1]))
         return torch.cat(parts, 1)
 
+    @property
+    def frame(self) -> Frame:
+        """What a readout must know of them."""
+        return Frame(self.sides, self.shares, self.sizes)
+
     def to(self, device: torch.device | str) -> Patterns:
         """The same patterns on another device."""
         moved: dict[str, Any] = {k: v.to(device) for k, v in vars(self).items() if isinstance(v, Tensor)}
@@ -105,7 +127,7 @@ class Tokenizer:
         rule: WalkRule = WalkRule(),
         edges: bool | None = None,
         device: torch.device | str = "cpu",
-        kernel: Literal["auto", "compiled", "torch"] = "auto",
+        kernel: Kernel = "auto",
         threads: int | None = None,
     ) -> None:
         if not isinstance(graph, Graph):
@@ -128,9 +150,16 @@ class Tokenizer:
             raise GpmError(f"unknown kernel {kernel!r}; choose auto, compiled or torch.")
         self.graph, self.pool, self.topology, self.seed, self.rule = graph, pool, topology, seed, rule
         self.edges = graph.edge_attr is not None if edges is None else edges
-        self.device, self.threads = torch.device(device), threads
+        self.device, self.threads, self.kernel = torch.device(device), threads, kernel
         portable = kernel == "torch" or (kernel == "auto" and self.device.type != "cpu")
         self._tensors = TensorGraph.of(graph, self.device) if portable else None
+
+    def redraw(self, seed: int, graph: Graph | None = None) -> Tokenizer:
+        """The same tokenizer with other random bits, or on another graph."""
+        return Tokenizer(
+            self.graph if graph is None else graph, lengths=self.lengths, pool=self.pool, topology=self.topology,
+            seed=seed, rule=self.rule, edges=self.edges, device=self.device, kernel=self.kernel, threads=self.threads,
+        )  # fmt: skip
 
     def nodes(self, nodes: ArrayLike, *, count: int | None = None, turn: int = 0) -> Patterns:
         """Patterns of node instances `[B]`: walks from the node.

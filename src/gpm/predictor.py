@@ -173,16 +173,22 @@ class Predictor:
             return self._gather(given, patterns=patterns, model=model, progress=progress)
         if model.pair == "product":
             return self._join(given, patterns, model, progress)
+        count, rounds = self.portion(patterns)
+        with evaluating(model):
+            maps = self.map_nodes(model, 2 * count * rounds * len(given))
+        shared: dict[str, Any] = {"patterns": count, "model": model, "progress": progress, "maps": maps}
+        parts = [self._gather(given, share=(i, rounds), **shared) for i in range(rounds)]
+        return torch.stack(parts).mean(0)
+
+    def portion(self, patterns: int | None = None) -> tuple[int, int]:
+        """How many patterns are read at a time in inference, and how many times."""
         least, most = len(self.tokenizer.lengths), self.tokenizer.pool
         wanted = most if patterns is None else patterns
         if not least <= wanted <= most:
             raise GpmError(f"patterns must lie between {least} (one per length) and the pool's {most}, got {wanted}.")
-        count, rounds = min(self.count, wanted), max(1, wanted // self.count)
-        with evaluating(model):
-            maps = self.map_nodes(model, 2 * wanted * len(given))
-        shared: dict[str, Any] = {"patterns": count, "model": model, "progress": progress, "maps": maps}
-        parts = [self._gather(given, share=(i, rounds), **shared) for i in range(rounds)]
-        return torch.stack(parts).mean(0)
+        if isinstance(self.model, LinkPatternMachine) and self.model.pair == "joint":
+            return min(self.count, wanted), max(1, wanted // self.count)
+        return wanted, 1
 
     def _gather(self, inputs: NDArray, **options: Any) -> Tensor:
         parts = [out.logits.float().cpu() for out in self.outputs(inputs, **options)]

@@ -46,6 +46,18 @@ def set_threads(count: int) -> None:
 
 
 @contextmanager
+def alone() -> Iterator[None]:
+    """One thread in torch while the block, or the decorated function, runs: among small tensors threads mostly wait for
+    each other, above all on a busy machine.
+    """
+    import torch
+
+    with _torch_undisturbed():
+        torch.set_num_threads(1)
+        yield
+
+
+@contextmanager
 def threads_for(threads: int | None, pieces: int) -> Iterator[bool]:
     """Hold numba's threads while they work; gives whether to use them.
 

@@ -11,10 +11,9 @@ from gpm.config import ModelOptions
 from gpm.errors import GpmError
 from gpm.marks import count_marks
 from gpm.nn.dropout import drop
-from gpm.nn.features import FeatureTable, InputSpec
+from gpm.nn.features import InputSpec
 from gpm.nn.model import GraphPatternMachine, Output
-from gpm.nn.paths import TokenMaps
-from gpm.patterns import Patterns
+from gpm.patterns import Frame
 from gpm.topology import Kind
 
 Pair = Literal["joint", "product"]
@@ -51,13 +50,17 @@ class LinkPatternMachine(GraphPatternMachine):
         met = torch.cat([met, one + two], 1) if self.pair == "joint" else met
         return self.head(drop(met, self.options.dropout, self.training))
 
-    def forward(self, patterns: Patterns, table: FeatureTable, nodes: TokenMaps | None = None) -> Output:
-        """Scores of links, from `Tokenizer.links`."""
-        assert patterns.sides is not None
-        encoded = drop(self.encode(patterns, table, nodes), self.options.dropout, self.training)  # (B, 2M, d)
+    def read(self, encoded: Tensor, frame: Frame, weight: Tensor | None = None) -> Output:
+        """Scores of links, from the encoded patterns `[B, 2M, d]` of `Tokenizer.links`."""
+        assert frame.sides is not None
         if self.pair == "joint":
-            one, two = self.machine.read_sides(encoded, patterns.sides)
+            one, two = self.machine.read_sides(encoded, frame.sides, weight)
         else:
-            both = torch.cat([encoded[:, patterns.sides == side] for side in (0, 1)])
-            one, two = self.machine(both)[0].chunk(2)
+            masks = [frame.sides == side for side in (0, 1)]
+            parts = [encoded[:, mine] for mine in masks]
+            if weight is None and parts[0].shape == parts[1].shape:
+                one, two = self.machine(torch.cat(parts))[0].chunk(2)
+            else:  # an explanation may have more patterns on one side than on the other
+                weights = [None if weight is None else weight[:, mine] for mine in masks]
+                one, two = (self.machine(part, None, w)[0] for part, w in zip(parts, weights, strict=True))
         return Output(self.join(one, two), one + two, None)

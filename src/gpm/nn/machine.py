@@ -12,6 +12,8 @@ from torch.nn import functional
 from gpm.config import ModelOptions
 from gpm.nn.dropout import drop
 
+_NOTHING = 1e-30  # the weight of a pattern that is left out: its share vanishes, and that of all of them is not 0 / 0
+
 
 class MachineLayer(nn.Module):
     """`x + A(norm(x))`, then `x + F(norm(x))`, over `[B, M, d]`."""
@@ -32,24 +34,25 @@ class MachineLayer(nn.Module):
     def _split(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, H, M, d/H)
 
-    def attend(self, x: Tensor) -> Tensor:
+    def attend(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
         q, k, v = (self._split(t) for t in self.qkv(self.norm(x)).chunk(3, -1))
-        joined = functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+        mask = None if bias is None else bias[:, None, None]
+        joined = functional.scaled_dot_product_attention(q, k, v, mask).transpose(1, 2).flatten(2)
         return x + self._drop(self.out(joined))
 
     def feed(self, x: Tensor) -> Tensor:
         return x + self._drop(self.shrink(functional.relu_(self.grow(self.feed_norm(x)))))
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.feed(self.attend(x))
+    def forward(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
+        return self.feed(self.attend(x, bias))
 
-    def forward_mean(self, x: Tensor) -> Tensor:
+    def forward_mean(self, x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
         """The mean over patterns of `forward`, `[B, d]`: taken before the last map, with which it commutes."""
-        x = self.attend(x)
+        x = self.attend(x, bias)
         grown = functional.relu_(self.grow(self.feed_norm(x)))
-        return x.mean(1) + self._drop(self.shrink(grown.mean(1)))
+        return _mean(x, weight) + self._drop(self.shrink(_mean(grown, weight)))
 
-    def forward_class(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def forward_class(self, x: Tensor, bias: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """`forward` of the class token (place 0) alone `[B, d]`, and its attention to the patterns `[B, M]`."""
         token = x[:, :1]
         width = x.shape[-1]
@@ -57,7 +60,8 @@ class MachineLayer(nn.Module):
         q = functional.linear(normed[:, :1], self.qkv.weight[:width], self.qkv.bias[:width])
         k, v = functional.linear(normed, self.qkv.weight[width:], self.qkv.bias[width:]).chunk(2, -1)
         q, k, v = self._split(q), self._split(k), self._split(v)
-        attention = (q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])).softmax(-1)  # (B, H, 1, 1 + M)
+        scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])  # (B, H, 1, 1 + M)
+        attention = (scores if bias is None else scores + bias[:, None, None]).softmax(-1)
         joined = (attention @ v).transpose(1, 2).flatten(2)
         token = self.feed(token + self._drop(self.out(joined)))
         to_patterns = attention[:, :, 0, 1:].mean(1)
@@ -70,6 +74,9 @@ class Machine(nn.Module):
     The weights are the attention of the class token (mean over heads, last layer), or that of the fusion; a mean
     readout has none. A sum is the mean of normalised patterns, by their shares if they are given, which whoever knows
     the size of the instance multiplies.
+
+    Patterns may be given weights `[B, M]`: one of weight 2 counts like two of its kind, one of weight 0 as if it were
+    not there. Leaving patterns out and the derivative by their weights are what explanations rest on.
     """
 
     def __init__(self, options: ModelOptions) -> None:
@@ -82,33 +89,52 @@ class Machine(nn.Module):
         self.query = nn.Parameter(torch.zeros(width)) if options.fusion else None
         self.norm = nn.LayerNorm(width)
 
-    def read_sides(self, patterns: Tensor, sides: Tensor) -> tuple[Tensor, Tensor]:
+    def read_sides(self, patterns: Tensor, sides: Tensor, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """All patterns attend to all; then the mean over those of side 0 and over those of side 1, `[B, d]` each."""
-        x = patterns
+        x, bias = patterns, _find_bias(weight)
         for layer in self.layers:
-            x = layer(x)
-        zero, one = (self.norm(x[:, sides == side].mean(1)) for side in (0, 1))
+            x = layer(x, bias)
+        parts = [(x[:, mine], None if weight is None else weight[:, mine]) for mine in (sides == 0, sides == 1)]
+        zero, one = (self.norm(_mean(*part)) for part in parts)
         return zero, one
 
-    def forward(self, patterns: Tensor, shares: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        x = patterns
+    def forward(
+        self, patterns: Tensor, shares: Tensor | None = None, weight: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        x, inner = patterns, _find_bias(weight)
+        bias = inner
         if self.token is not None:
             x = torch.cat([self.token.expand(len(x), 1, -1), x], 1)
+            bias = None if inner is None else functional.pad(inner, (1, 0))
         for layer in self.layers[:-1]:
-            x = layer(x)
+            x = layer(x, bias)
         last = cast(MachineLayer, self.layers[-1])
         weights: Tensor | None = None
         if self.query is not None:
-            x = last(x)
+            x = last(x, bias)
             body = x if self.token is None else x[:, 1:]
-            weights = (body @ self.query / math.sqrt(body.shape[-1])).softmax(-1)  # (B, M)
-            first = body.mean(1) if self.token is None else x[:, 0]
+            scores = body @ self.query / math.sqrt(body.shape[-1])  # (B, M)
+            weights = (scores if inner is None else scores + inner).softmax(-1)
+            first = _mean(body, weight) if self.token is None else x[:, 0]
             pooled = first + (weights[:, None] @ body)[:, 0]
         elif self.token is not None:
-            pooled, weights = last.forward_class(x)
+            pooled, weights = last.forward_class(x, bias)
         elif self.each:
-            each = self.norm(last(x))
-            return each.mean(1) if shares is None else (shares[:, None].to(each.dtype) @ each)[:, 0], None
+            if shares is not None:
+                weight = shares.to(x.dtype) if weight is None else weight * shares
+            return _mean(self.norm(last(x, bias)), weight), None
         else:
-            pooled = last.forward_mean(x)
+            pooled = last.forward_mean(x, weight, bias)
         return self.norm(pooled), weights
+
+
+def _find_bias(weight: Tensor | None) -> Tensor | None:
+    """What is added to the scores of attention, so that a pattern counts by its weight."""
+    return None if weight is None else weight.clamp(min=_NOTHING).log()
+
+
+def _mean(x: Tensor, weight: Tensor | None) -> Tensor:
+    """The mean over patterns of `[B, M, d]`, by their weights if they are given; that of no patterns is 0."""
+    if weight is None:
+        return x.mean(1)
+    return (weight[:, None] @ x)[:, 0] / weight.sum(1, keepdim=True).clamp(min=_NOTHING)

@@ -18,7 +18,7 @@ from gpm.nn.features import FeatureTable, InputMap, InputSpec
 from gpm.nn.machine import Machine
 from gpm.nn.paths import SemanticPath, TokenMaps
 from gpm.nn.topology import AnonymousPath, ShapeVocabulary
-from gpm.patterns import Patterns, Tokenizer
+from gpm.patterns import Frame, Patterns, Tokenizer
 from gpm.topology import Kind
 
 SHAPE_SAMPLE = 4096  # nodes from which the most frequent shapes are counted
@@ -170,21 +170,35 @@ class GraphPatternMachine(nn.Module):
         distinct, place = torch.unique_consecutive(rest, return_inverse=True)
         return functional.embedding(place, self.input_map.nodes(table, distinct))
 
+    def pool(self, encoded: Tensor, frame: Frame, weight: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """Encoded patterns `[B, M, d]` as instances `[B, d]`, and how much each pattern counted; see `Machine`."""
+        summed = self.options.readout == "sum"
+        pooled, weights = self.machine(encoded, frame.shares if summed else None, weight)
+        if summed and frame.sizes is not None:
+            pooled = pooled * (frame.sizes / self.size)[:, None]
+        return pooled, weights
+
     def embed(
         self, patterns: Patterns, table: FeatureTable, nodes: TokenMaps | None = None
     ) -> tuple[Tensor, Tensor | None]:
         """Instances `[B, d]`, and how much each pattern counted."""
         encoded = drop(self.encode(patterns, table, nodes), self.options.dropout, self.training)
-        summed = self.options.readout == "sum"
-        pooled, weights = self.machine(encoded, patterns.shares if summed else None)
-        if summed and patterns.sizes is not None:
-            pooled = pooled * (patterns.sizes / self.size)[:, None]
-        return pooled, weights
+        return self.pool(encoded, patterns.frame)
+
+    def read(self, encoded: Tensor, frame: Frame, weight: Tensor | None = None) -> Output:
+        """What the model says of encoded patterns `[B, M, d]`.
+
+        Args:
+            encoded: From `encode`; of one instance it may be repeated, to be read in B ways.
+            frame: Of the patterns.
+            weight: How much each is to count `[B, M]`; 0 leaves it out. By default all count alike.
+        """
+        pooled, weights = self.pool(encoded, frame, weight)
+        return Output(self.head(drop(pooled, self.options.dropout, self.training)), pooled, weights)
 
     def forward(self, patterns: Patterns, table: FeatureTable, nodes: TokenMaps | None = None) -> Output:
-        pooled, weights = self.embed(patterns, table, nodes)
-        logits = self.head(drop(pooled, self.options.dropout, self.training))
-        return Output(logits, pooled, weights)
+        encoded = drop(self.encode(patterns, table, nodes), self.options.dropout, self.training)
+        return self.read(encoded, patterns.frame)
 
     @torch.no_grad()
     def fit(self, table: FeatureTable, tokenizer: Tokenizer, nodes: NDArray | None = None) -> None:
