@@ -1,5 +1,6 @@
 """The command line, as a user meets it."""
 
+import json
 import os
 import subprocess
 import sys
@@ -66,6 +67,40 @@ def test_flags_are_taken_as_people_type_them(capsys: pytest.CaptureFixture[str])
         assert main(["patterns", "karate", *form]) == 0
         printed.add(capsys.readouterr().out)
     assert len(printed) == 1
+
+
+def note(run: str, node: list[str] = [], lengths: list[int] = []) -> None:  # noqa: B006
+    """Note what was asked for.
+
+    Args:
+        run: A name.
+        node: Names.
+        lengths: Numbers.
+    """
+    print(json.dumps([run, node, lengths]))
+
+
+@pytest.mark.parametrize(
+    ("words", "node", "lengths"),
+    [
+        ("--node 1 --node 2", ["1", "2"], []),
+        ("--node a b --lengths 2 --node=c --lengths 4,6 --lengths=8", ["a", "b", "c"], [8]),
+        ("--lengths 2 --lengths 4,6", [], [4, 6]),
+        ('--node ["a"] --node b', ["a", "b"], []),
+        ('--node b --node ["a"]', ["b", "a"], []),
+        ("--node [x] --node [1,y]", ["[x]", "[1,y]"], []),
+        ("--node=[x]", ["[x]"], []),
+        ('--node ["a","b"]', ["a", "b"], []),
+        ("--node -5 --lengths 3", ["-5"], [3]),
+        ("--node -5 -6 a --node=-7", ["-5", "-6", "a", "-7"], []),
+    ],
+)
+def test_names_that_are_given_again_add_up_and_of_numbers_the_last_count(
+    words: str, node: list[str], lengths: list[int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(COMMANDS, "note", (f"{__name__}:note", "Note what was asked for."))
+    assert main(["note", "this", *words.split()]) == 0
+    assert json.loads(capsys.readouterr().out) == ["this", node, lengths]
 
 
 @pytest.mark.parametrize(

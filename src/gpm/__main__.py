@@ -29,6 +29,10 @@ COMMANDS = {
         "gpm.commands:predict_run",
         "Write what a model says of nodes, pairs of nodes or graphs, with probabilities.",
     ),
+    "explain": (
+        "gpm.commands:explain_run",
+        "Say which patterns a prediction rests on, and how far to believe it; draw them and write a page.",
+    ),
     "recipes": ("gpm.commands:list_recipes", "List the recipes, with the paper's figures; or show one."),
     "data": (
         "gpm.data.listing:data",
@@ -40,7 +44,7 @@ COMMANDS = {
     ),
     "demo": (
         "gpm.demo:demo",
-        "Train on planted motifs, score beside two baselines, and show the patterns behind one prediction.",
+        "Train on planted motifs, score beside two baselines, and explain one prediction on a page.",
     ),
     "info": ("gpm.info:info", "Print versions, devices, kernel, threads and the data root."),
 }
@@ -162,7 +166,7 @@ def _spell_out(arguments: Sequence[str], function: Callable[..., Any]) -> list[s
         from gpm.config import Config
 
         types |= {entry.name: str(entry.type) for entry in fields(Config)}
-    waiting, spelled = list(arguments), []
+    waiting, spelled, listed = list(arguments), list[str](), dict[str, list[str]]()
     # The parser knows no positional with a default: bare words are the values of the first parameters, in order, as
     # long as these are text.
     known = list(inspect.signature(function).parameters.values())
@@ -177,20 +181,35 @@ def _spell_out(arguments: Sequence[str], function: Callable[..., Any]) -> list[s
             spelled.append(f"--{bare.pop(0)}={word}" if bare and not word.startswith("-") else word)
             continue
         key = name[2:].replace("-", "_")
-        if types.get(key, "").startswith("list") and not has_value and waiting and waiting[0].startswith("["):
+        if types.get(key, "").startswith("list") and not has_value and waiting and _is_list(waiting[0]):
             has_value, value = "=", waiting.pop(0)
         values = [value] if has_value else []
-        if types.get(key, "").startswith("list") and not value.startswith("["):
-            numbers = "int" in types[key] or "float" in types[key]
-            while not has_value and waiting and re.fullmatch(r"-?[\d.,]+" if numbers else r"(?!-).*", waiting[0]):
+        numbers = "int" in types.get(key, "") or "float" in types.get(key, "")
+        if types.get(key, "").startswith("list") and not (numbers and _is_list(value)):
+            while not has_value and waiting and re.fullmatch(r"-?[\d.,]+" if numbers else r"(?!-[^\d]).*", waiting[0]):
                 values.append(waiting.pop(0))
-            values = [f"[{','.join(values)}]" if numbers else json.dumps(values)] if values else []
+            if numbers:
+                values = [f"[{','.join(values)}]"] if values else []
+            elif values:  # names that are given again come beside the others
+                listed[key] = listed.get(key, []) + (list(map(str, json.loads(value))) if _is_list(value) else values)
+                spelled = [word for word in spelled if not word.startswith(f"--{key}=")]
+                values = [json.dumps(listed[key])]
         elif types.get(key) == "bool" and not has_value:
             values = [waiting.pop(0)] if waiting and waiting[0].lower() in ("true", "false") else ["true"]
         elif key in types and not has_value and waiting and not re.match(r"--|-o$|-o=", waiting[0]):
             values = [waiting.pop(0)]
         spelled.append(f"--{key}={values[0]}" if values else f"--{key}")
     return spelled
+
+
+def _is_list(text: str) -> bool:
+    """Whether a text is a list as it stands: "[1, 2]", and not a name in brackets."""
+    if not text.startswith("["):
+        return False
+    try:
+        return isinstance(json.loads(text), list)
+    except ValueError:
+        return False
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from gpm.errors import GpmError
 from gpm.topology import MAX_POSITIONS, Topologies, shape_keys
 
 _LARGEST = 12  # nodes of the largest graphs that have a name
+_HOUSE = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 4), (1, 4)]  # 4 is the roof
 _POLYGONS = {3: "triangle", 4: "square", 5: "pentagon", 6: "hexagon"}
 
 
@@ -49,8 +50,12 @@ def name_shape(adjacency: NDArray[np.bool_]) -> str:
     known = _names().get(shape_key(adjacency)) if nodes <= _LARGEST else None
     if known is not None:
         return known
-    if edges == nodes - 1 and nx.is_connected(nx.from_numpy_array(adjacency)):
-        return f"tree of {nodes} nodes"
+    if edges in (nodes - 1, nodes) and nx.is_connected(graph := nx.from_numpy_array(adjacency)):
+        cycle = len(nx.k_core(graph, 2))
+        if not cycle:
+            return f"tree of {nodes} nodes"
+        if cycle < nodes:
+            return f"{_polygon(cycle)} with branches of {nodes - cycle} nodes"
     return f"{nodes} nodes, {edges} edges"
 
 
@@ -69,7 +74,7 @@ def _families() -> Iterator[tuple[nx.Graph, str]]:
     yield from _small()
     for n in range(3, _LARGEST + 1):
         yield nx.path_graph(n), f"path of {n} nodes"
-        yield nx.cycle_graph(n), _POLYGONS.get(n, f"{n}-cycle")
+        yield nx.cycle_graph(n), _polygon(n)
         yield nx.complete_graph(n), f"{n}-clique"
         yield nx.star_graph(n - 1), f"star of {n - 1} leaves"
         if n >= 5:
@@ -86,7 +91,7 @@ def _families() -> Iterator[tuple[nx.Graph, str]]:
     for cycle in range(3, 9):
         for tail in range(1, _LARGEST - cycle + 1):
             word = "tail" if tail == 1 else f"tail of {tail}"
-            yield _tadpole(cycle, tail), f"{_POLYGONS.get(cycle, f'{cycle}-cycle')} with {word}"
+            yield _tadpole(cycle, tail), f"{_polygon(cycle)} with {word}"
     for clique in range(4, 8):
         for tail in range(1, 4):
             word = "tail" if tail == 1 else f"tail of {tail}"
@@ -95,6 +100,8 @@ def _families() -> Iterator[tuple[nx.Graph, str]]:
         yield nx.ladder_graph(rungs), f"ladder of {rungs} rungs"
     for n in (3, 5, 6):
         yield nx.circular_ladder_graph(n), f"prism of a {_POLYGONS[n]}"
+    for corner in (0, 2, 4):
+        yield nx.Graph([*_HOUSE, (corner, 5)]), "house with tail"
     yield nx.hypercube_graph(3), "cube"
     yield nx.octahedral_graph(), "octahedron"
     yield nx.grid_2d_graph(3, 3), "3 x 3 grid"
@@ -105,7 +112,6 @@ def _small() -> Iterator[tuple[nx.Graph, str]]:
     """Names of single small graphs, as edge lists."""
     listed = {
         "diamond": "01 02 12 13 23",
-        "house": "01 12 23 30 04 14",
         "house with a cross": "01 12 23 30 04 14 02 13",
         "bull": "01 12 20 03 14",
         "butterfly": "01 12 20 03 34 40",
@@ -113,11 +119,17 @@ def _small() -> Iterator[tuple[nx.Graph, str]]:
         "kite": "01 02 12 13 23 34",
         "dart": "01 02 12 13 23 14",
         "two squares": "01 12 23 30 34 45 52",
-        "naphthalene-like rings": "01 12 23 34 45 50 46 67 78 89 95",
+        "two hexagons": "01 12 23 34 45 50 46 67 78 89 95",
+        "hexagon and pentagon": "01 12 23 34 45 50 46 67 78 85",
         "fork": "01 12 23 14",
     }
+    yield nx.Graph(_HOUSE), "house"
     for name, edges in listed.items():
         yield nx.Graph([(edge[0], edge[1]) for edge in edges.split()]), name
+
+
+def _polygon(n: int) -> str:
+    return _POLYGONS.get(n, f"{n}-cycle")
 
 
 def _fan(n: int) -> nx.Graph:

@@ -2,10 +2,11 @@ import itertools
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gpm import GpmError, Graph, csr
+from gpm import GpmError, Graph, Tokenizer, csr
 from gpm.data.pairs import (
     FreePairs,
     _below,
@@ -14,10 +15,12 @@ from gpm.data.pairs import (
     distinct,
     draw_any,
     drop_edges,
+    hide_edges,
     name_pairs,
     number_edges,
     number_pairs,
 )
+from gpm.patterns import Patterns
 from tests.graphs import graphs
 
 
@@ -164,3 +167,67 @@ def test_what_belongs_to_nodes_stays_and_what_belongs_to_gone_edges_goes() -> No
         tuple(sorted(pair)): less.edge_attr[i, 0] for pair, i in zip(less.edge_index().T, less.edge_ids, strict=True)
     }
     assert told == {(0, 1): 0, (2, 3): 4, (0, 3): 6}
+
+
+# Edges that are hidden
+
+
+def _listed(graph: Graph) -> list[tuple[int, int, int]]:
+    """Every entry with its edge id, 0 where edges have none: source, target, id."""
+    ids = np.zeros(graph.num_edges, dtype=np.int64) if graph.edge_ids is None else graph.edge_ids
+    return list(zip(*graph.edge_index().tolist(), ids.tolist(), strict=True))
+
+
+@given(graphs(max_nodes=8), st.data())
+def test_hidden_edges_are_gone_and_the_others_keep_their_ids(graph: Graph, data: st.DataObject) -> None:
+    there = graph.edge_index().T.tolist() or [[0, 0]]
+    ends = st.tuples(st.integers(0, graph.num_nodes - 1), st.integers(0, graph.num_nodes - 1))
+    pairs = data.draw(st.lists(st.one_of(st.sampled_from(there).map(tuple), ends), max_size=5))
+    pairs = [pair for pair in pairs if pair[0] != pair[1]]
+    hidden = hide_edges(graph, np.array(pairs, dtype=np.int64).reshape(-1, 2))
+    gone = {frozenset(pair) for pair in pairs}
+    assert _listed(hidden) == [entry for entry in _listed(graph) if frozenset(entry[:2]) not in gone]
+    less = drop_edges(graph, np.array(pairs, dtype=np.int64).reshape(-1, 2))
+    for name in ("indptr", "indices", "edge_weight", "edge_cdf"):
+        np.testing.assert_array_equal(getattr(hidden, name), getattr(less, name))
+    assert hidden.census == graph.census
+    assert (hidden.edge_ids is None) == (graph.edge_ids is None)
+
+
+@pytest.mark.parametrize("undirected", [True, False])
+def test_hidden_edges_are_crossed_in_no_direction_and_attributes_stay_with_their_pairs(undirected: bool) -> None:
+    rng = np.random.default_rng(0)
+    rows, values = rng.integers(0, 15, (2, 60)), rng.normal(size=(60, 2))
+    graph = Graph.from_edges(rows, 15, undirected=undirected, edge_attr=values, duplicates="keep", self_loops="keep")
+    hidden = hide_edges(graph, rows[:, :20].T)
+    gone = {frozenset(pair) for pair in rows[:, :20].T.tolist()}
+    assert np.shares_memory(hidden.edge_attr, graph.edge_attr)
+    for seed in range(3):
+        before = Tokenizer(graph, pool=40, seed=seed).nodes(np.arange(15))
+        after = Tokenizer(graph, pool=40, seed=seed).redraw(seed, hidden).nodes(np.arange(15))
+        assert any(frozenset(step) in gone for step in _steps(before))
+        for (a, b), edge in _steps(after).items():
+            assert frozenset((a, b)) not in gone
+            told = {(a, b), (b, a)} if undirected else {(a, b)}
+            assert tuple(rows[:, edge].tolist()) in told  # row i of the attributes is that of the i-th edge given
+
+
+def _steps(patterns: Patterns) -> dict[tuple[int, int], int]:
+    """The steps that cross an edge, with its id."""
+    assert patterns.edges is not None
+    ends = torch.stack([patterns.nodes[..., :-1], patterns.nodes[..., 1:], patterns.edges], -1).reshape(-1, 3)
+    return {(a, b): edge for a, b, edge in ends[ends[:, 2] >= 0].tolist()}
+
+
+def test_hiding_leaves_the_graph_as_it_was() -> None:
+    graph = Graph.from_edges([[0, 1, 2, 0], [1, 2, 3, 3]], 4, undirected=True, x=np.eye(4), names="abcd")
+    before = _listed(graph)
+    hidden = hide_edges(graph, np.array([[2, 1]]))
+    assert (_listed(graph), graph.edge_ids) == (before, None)
+    assert np.shares_memory(hidden.x, graph.x)
+    assert hidden.name(3) == "d"
+    assert hidden.num_edges == 6
+    assert _listed(hide_edges(hidden, np.array([[0, 1]]))) == [
+        entry for entry in before if {*entry[:2]} not in ({1, 2}, {0, 1})
+    ]
+    assert _listed(hide_edges(graph, np.zeros((0, 2), dtype=np.int64))) == before

@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import shutil
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from gpm.data.splits import PARTS
+from gpm.data.synthetic import CLASSES
 from gpm.errors import GpmError, nearest
 
 
@@ -35,6 +36,7 @@ class Entry:
             "10-fold", or "scaffold".
         metric: Of classes "accuracy" or "roc_auc", of values "mae" or "rmse", of links "hits@20" and the like.
         task: What is predicted: "node", "link" or "graph".
+        classes: What its classes are called, in their order; empty if they have numbers alone.
     """
 
     title: str
@@ -48,6 +50,7 @@ class Entry:
     metric: str = "accuracy"
     task: str = "node"
     graphs: int = 0
+    classes: tuple[str, ...] = ()
 
 
 def _named(title: str, loader: str, name: str, nodes: int, split: str, *, folder: str = "", **facts: Any) -> Entry:
@@ -102,7 +105,7 @@ def _molecules(title: str, graphs: int, nodes: int, metric: str = "roc_auc") -> 
 
 
 CATALOG = {
-    "motifs": Entry("Planted motifs", "motifs", nodes=2120),
+    "motifs": Entry("Planted motifs", "motifs", nodes=2120, classes=CLASSES),
     "random": Entry("Random graph", "random", nodes=2000, split="80/5/15", metric="roc_auc", task="link"),
     "karate": Entry("Karate Club", "KarateClub", nodes=34),
     "cora": _named("Cora", "Planetoid", "Cora", 2708, "public"),
@@ -146,7 +149,7 @@ CATALOG = {
     "reddit-b": _graphs("REDDIT-BINARY", 2000, 859254),
     "reddit-m5k": _graphs("REDDIT-MULTI-5K", 4999, 2542000),
     "reddit-m12k": _graphs("REDDIT-MULTI-12K", 11929, 4669000),
-    "mutag": _graphs("MUTAG", 188, 3371),
+    "mutag": replace(_graphs("MUTAG", 188, 3371), classes=("not mutagenic", "mutagenic")),
     "proteins": _graphs("PROTEINS", 1113, 43471),
     "nci1": _graphs("NCI1", 4110, 122747),
     "enzymes": _graphs("ENZYMES", 600, 19580),

@@ -41,6 +41,7 @@ class GraphData:
         groups: The scaffold of each graph `[G]`; None if there are none.
         names: What the user calls each graph, such as a SMILES; None if it is known by its number.
         lines: The line of the user's table that each graph comes from; None if it comes from none.
+        class_names: What the classes 0, 1, ... are called; empty if they have numbers alone.
     """
 
     graph: Graph
@@ -51,6 +52,7 @@ class GraphData:
     groups: NDArray | None = None
     names: list[str] | None = None
     lines: NDArray | None = None
+    class_names: tuple[str, ...] = ()
 
     level: ClassVar[str] = "graph"
 
@@ -123,7 +125,8 @@ def load_graph_data(source: str | Path | Graph | Sequence[Data] | Dataset, metri
     from gpm.data.collection import open_collection
 
     graph, masks, groups, names = open_collection(str(source))
-    return build_graph_data(graph, entry.title, entry.split, metric or entry.metric, masks, groups, names)
+    data = build_graph_data(graph, entry.title, entry.split, metric or entry.metric, masks, groups, names)
+    return replace(data, class_names=entry.classes)
 
 
 def build_graph_data(

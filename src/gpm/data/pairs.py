@@ -102,6 +102,31 @@ def drop_edges(graph: Graph, pairs: NDArray) -> Graph:
     return _keep_entries(graph, ~contains(gone, number_pairs(graph.edge_index().T)))
 
 
+def hide_edges(graph: Graph, pairs: NDArray) -> Graph:
+    """The same, where edges keep their ids and attributes, so that what was made for the graph still goes with it.
+
+    The census stays as it was: this is for a few edges of a graph that may have very many.
+    """
+    rows = []
+    for source, target in np.concatenate([pairs, pairs[:, ::-1]]).tolist():
+        first, last = graph.indptr[source] + np.searchsorted(graph.neighbors(source), [target, target + 1])
+        rows.append(np.arange(first, last))
+    gone = np.unique(np.concatenate(rows)) if rows else np.zeros(0, dtype=np.int64)
+    indptr = graph.indptr - np.searchsorted(gone, graph.indptr)
+    ids, weight = graph.edge_ids, graph.edge_weight
+    if ids is None and graph.edge_attr is not None:
+        ids = np.arange(graph.num_edges)
+    weight = None if weight is None else np.delete(weight, gone)
+    return replace(
+        graph,
+        indptr=indptr,
+        indices=np.delete(graph.indices, gone),
+        edge_ids=None if ids is None else np.delete(ids, gone),
+        edge_weight=weight,
+        edge_cdf=None if weight is None else csr.cumulate_weights(indptr, weight),
+    )
+
+
 def _keep_entries(graph: Graph, kept: NDArray[np.bool_]) -> Graph:
     """The graph with some of its entries `[E]`; attributes of edges that are gone are gone too."""
     indptr = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])[graph.indptr]

@@ -34,6 +34,7 @@ class NodeData:
         split: The usual split: "public", or shares such as "60/20/20".
         metric: "accuracy" or "roc_auc".
         masks: The published split or splits; None if there are none.
+        class_names: What the classes 0, 1, ... are called; empty if they have numbers alone.
     """
 
     graph: Graph
@@ -41,6 +42,7 @@ class NodeData:
     split: str = DEFAULT_SPLIT
     metric: str = "accuracy"
     masks: Masks | None = None
+    class_names: tuple[str, ...] = ()
     level: ClassVar[str] = "node"
 
     @property
@@ -128,7 +130,8 @@ def _own(graph: Graph, title: str, masks: Masks | None) -> NodeData:
 
 def _named(name: str, entry: Entry) -> NodeData:
     graph, masks = _open(name, entry)
-    return replace(_build(graph, entry.title, masks), split=entry.split, metric=entry.metric)
+    data = _build(graph, entry.title, masks)
+    return replace(data, split=entry.split, metric=entry.metric, class_names=entry.classes)
 
 
 def _open(name: str, entry: Entry) -> tuple[Graph, Masks | None]:
