@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from gpm.data import load_graph
     from gpm.errors import GpmError
     from gpm.estimators import NodeClassifier
+    from gpm.explain.explanation import Explanation
+    from gpm.explain.pyg import PatternExplainer, PatternModule
     from gpm.frequent import FrequentPattern, find_frequent
     from gpm.graph import Graph
     from gpm.nn import FeatureTable, GraphPatternMachine
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Config": "gpm.config",
+    "Explanation": "gpm.explain.explanation",
     "FeatureTable": "gpm.nn",
     "GraphPatternMachine": "gpm.nn",
     "NodeClassifier": "gpm.estimators",
@@ -34,6 +37,8 @@ _HOMES = {
     "Graph": "gpm.graph",
     "GpmError": "gpm.errors",
     "FrequentPattern": "gpm.frequent",
+    "PatternExplainer": "gpm.explain.pyg",
+    "PatternModule": "gpm.explain.pyg",
     "Patterns": "gpm.patterns",
     "TensorGraph": "gpm.walks",
     "Tokenizer": "gpm.patterns",
@@ -51,12 +56,15 @@ _HOMES = {
 
 __all__ = [
     "Config",
+    "Explanation",
     "FeatureTable",
     "FrequentPattern",
     "GpmError",
     "Graph",
     "GraphPatternMachine",
     "NodeClassifier",
+    "PatternExplainer",
+    "PatternModule",
     "Patterns",
     "Predictions",
     "Run",

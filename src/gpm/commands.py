@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
 from gpm.errors import GpmError
+from gpm.explain.explanation import Method
 from gpm.tables import check_table
 
 _log = logging.getLogger("gpm")
@@ -148,6 +152,88 @@ def predict_run(
     found.save(out)
     what = "pair" if level == "link" else level
     print(f"{len(found):,} {what}s of {opened.data.title} in {out}")
+
+
+def explain_run(
+    run: Path,
+    node: list[str] = [],  # noqa: B006
+    link: list[str] = [],  # noqa: B006
+    graph: list[str] = [],  # noqa: B006
+    all: bool = False,  # noqa: A002
+    top: int = 10,
+    out: Path | None = None,
+    method: Method = "auto",
+    target: str = "",
+    draws: int = 5,
+    room: int = 60,
+    part: Literal["train", "val", "test"] = "test",
+    most: int = 500,
+    on: str = "",
+    device: str = "auto",
+) -> None:
+    """Say which patterns a prediction rests on, and how far to believe it; draw them and write a page.
+
+    Args:
+        run: The run folder.
+        node: The node to explain, by name; several come on one page, to be compared.
+        link: The two ends of a link; several links are several pairs.
+        graph: The number of a graph; several come on one page.
+        all: Instead, which shapes carry the predictions of a whole part, class by class, against chance.
+        top: Patterns to show; with --all, shapes per class.
+        out: The folder to write to; by default below the run folder.
+        method: How patterns are scored: banzhaf (what a pattern adds to random halves of the others, which is auto),
+            left-out, gradient, or attention (of the class token).
+        target: The class to explain; by default the predicted one.
+        draws: How many times all patterns are drawn anew, to see how much scores spread.
+        room: Nodes of the neighbourhood to draw.
+        part: With --all, which part of the split.
+        most: With --all, at most so many instances.
+        on: Another graph, or another table of molecules, with the same kind of features.
+        device: auto, cpu, cuda, cuda:1 or mps.
+    """
+    from gpm.explain.explainer import find_instance
+    from gpm.explain.report import file_name, save_explanations, save_overview, tell, tell_overview
+    from gpm.explain.survey import survey
+    from gpm.run import Run
+
+    if sum(map(bool, (node, link, graph, all))) != 1:
+        raise GpmError("say what to explain by one of --node NAME, --link A B, --graph NUMBER and --all.")
+    if len(link) % 2:
+        raise GpmError(f"a link has two ends, but --link names {len(link)} node(s); give pairs, as in --link A B.")
+    if out is not None and out.exists() and not out.is_dir():
+        raise GpmError(f"{out} is a file; name a folder to write to.")
+    opened = Run.open(run, on or None, device=device, other=bool(on))
+    for flag, given, of in (("--node", node, "node"), ("--link", link, "link"), ("--graph", graph, "graph")):
+        if given and opened.data.level != of:
+            raise GpmError(f"{run} predicts {opened.data.level}s, not {of}s; use --{opened.data.level} for {flag}.")
+    names: list[Any] = list(zip(link[::2], link[1::2], strict=True)) if link else node or graph
+    for name in names:  # before any is explained
+        find_instance(opened, name)
+    called = " ".join([opened.data.level, *node, *link, *graph]) if names else f"all {part}"
+    with _opening(out or run / "explain" / file_name(called)) as folder:
+        if all:
+            overview = survey(opened, part=part, most=most, top=top, method=method, progress=True)
+            print("\n".join(tell_overview(overview)))
+            print(f"drawn in {save_overview(overview, folder)}")
+            return
+        found = []
+        for name in names:
+            found.append(opened.explain(name, top=top, method=method, target=target, draws=draws, room=room))
+            print("\n".join(tell(found[-1])))
+        print(f"drawn in {save_explanations(found, folder)}; table, figures and JSON are beside it")
+
+
+@contextmanager
+def _opening(folder: Path) -> Iterator[Path]:
+    """A folder that can be written to, before the work whose result goes there; without a result it goes again."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK):
+        raise GpmError(f"{folder} cannot be written to; name another folder with -o.")
+    try:
+        yield folder
+    finally:
+        with suppress(OSError):
+            folder.rmdir()  # if it is empty
 
 
 def list_recipes(name: str = "") -> None:

@@ -33,6 +33,7 @@ from gpm.data.load import TaskData, load_task_data, walked_graph
 from gpm.data.splits import PARTS, Split
 from gpm.data.tasks import NodeData
 from gpm.errors import GpmError
+from gpm.explain.explanation import Explanation
 from gpm.files import replacing, write_json, write_text
 from gpm.graph import Graph
 from gpm.nn import InputSpec
@@ -159,7 +160,7 @@ class Run:
             raise GpmError(f"there is no part {part!r}; choose train, val or test.")
         if isinstance(self.split, LinkSplit) and not (self.split.labels[ids] == 0).any():
             raise GpmError(f"the {part} part holds edges alone, without non-edges to rank them by; choose val or test.")
-        return self.predictor.logits(self._inputs(ids), patterns=patterns, progress=progress)
+        return self.predictor.logits(self.inputs(ids), patterns=patterns, progress=progress)
 
     def score(self, part: str, logits: Tensor) -> dict[str, float]:
         """Score the logits of a part."""
@@ -178,7 +179,7 @@ class Run:
         elif level == "node":
             ids = np.array([graph.find(name) for name in names], dtype=np.int64)
         else:
-            ids = np.array([_find_graph(name, graph.num_graphs) for name in names], dtype=np.int64)
+            ids = np.array([find_graph(name, graph.num_graphs) for name in names], dtype=np.int64)
         return self.predict_ids(ids, patterns=patterns, progress=progress)
 
     def predict_ids(self, ids: NDArray, *, patterns: int | None = None, progress: bool = False) -> Predictions:
@@ -223,7 +224,19 @@ class Run:
         keys = {"source": [graph.name(start)] * len(best), "target": [graph.name(i) for i in others[best]]}
         return Predictions(keys, logits[torch.from_numpy(best)], load_task(self.facts, None))
 
-    def _inputs(self, ids: NDArray) -> NDArray:
+    def explain(self, name: Any, **options: Any) -> Explanation:
+        """Say which patterns the prediction of a node, a pair of nodes or a graph rests on.
+
+        Args:
+            name: A node's name, a pair of names, or a graph's number.
+            options: top, method, target, draws and room, as in `gpm.explain.explainer.explain`.
+        """
+        from gpm.explain.explainer import explain
+
+        return explain(self, name, **options)
+
+    def inputs(self, ids: NDArray) -> NDArray:
+        """What the model reads of members of the split, by their numbers: nodes or graphs `[B]`, or pairs `[B, 2]`."""
         return self.split.pairs[ids] if isinstance(self.split, LinkSplit) else ids
 
     def _filled_graphs(self) -> NDArray:
@@ -284,7 +297,7 @@ def _read_given(data: Any, config: Config, level: str, other: bool) -> TaskData:
     return load_task_data(data, level, metric=config.metric)
 
 
-def _find_graph(name: object, count: int) -> int:
+def find_graph(name: object, count: int) -> int:
     text = str(name)
     if not text.isdigit() or int(text) >= count:
         raise GpmError(f"no graph {name!r}: graphs are numbered 0 to {count - 1}.")

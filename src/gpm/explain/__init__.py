@@ -1,0 +1,1 @@
+"""Explanations: the patterns behind a prediction, scored, named, drawn and tested."""

@@ -1,0 +1,285 @@
+"""A bag: the patterns of one instance, encoded once, and what the model answers when some of them are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from gpm.graph import Graph
+from gpm.nn import LinkPatternMachine
+from gpm.nn.paths import TokenMaps
+from gpm.patterns import Frame
+from gpm.predictor import Predictor, evaluating
+from gpm.tasks import ClassTask, LinkTask, Task, ValueTask
+from gpm.walks import has_edge
+
+MOST_NUMBERS = 1 << 22  # in one tensor of a forward pass
+_NONE = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Patterns that the model reads together: encoded `[M, d]`, and what the readout knows of them."""
+
+    encoded: Tensor
+    frame: Frame
+
+
+@dataclass(frozen=True, eq=False)
+class Bag:
+    """The W walks of an instance. The model's answer is the mean over the parts that it reads them in.
+
+    Attributes:
+        predictor: The model on its graph.
+        task: What its logits mean.
+        walks: Nodes of the walks `[W, L+1]`, -1 past the end.
+        scales: Their lengths `[W]`.
+        parts: The same walks, encoded, in the same order.
+        hidden: The edge that no pattern sees: a link's own; None if there is none.
+    """
+
+    predictor: Predictor
+    task: Task
+    walks: NDArray[np.int64]
+    scales: NDArray[np.int64]
+    parts: tuple[Part, ...]
+    hidden: tuple[int, int] | None = None
+
+    @classmethod
+    @torch.no_grad()
+    def draw(
+        cls,
+        predictor: Predictor,
+        task: Task,
+        instance: NDArray,
+        *,
+        seed: int | None = None,
+        graph: Graph | None = None,
+        maps: TokenMaps | None = None,
+    ) -> Bag:
+        """Draw and encode the patterns that the prediction of an instance reads.
+
+        Args:
+            predictor: The model on its graph.
+            task: What its logits mean.
+            instance: A node or graph `[1]`, or a pair `[1, 2]`.
+            seed: Of other walks than the model's own.
+            graph: Another graph to walk on, with the same nodes and edge ids.
+            maps: The maps of all nodes, if many bags are to be drawn.
+        """
+        if seed is not None or graph is not None:
+            own = predictor.tokenizer
+            predictor = replace(predictor, tokenizer=own.redraw(own.seed if seed is None else seed, graph))
+        if isinstance(predictor.model, LinkPatternMachine) and predictor.model.pair == "product":
+            predictor = replace(predictor, forbid=False)  # its ends are embedded each on its own
+        hidden = None
+        if predictor.level == "link" and predictor.forbid:
+            hidden = int(instance.min()), int(instance.max())
+        count, rounds = predictor.portion()
+        walks, scales, parts = [], [], []
+        with evaluating(predictor.model):
+            for i in range(rounds):
+                patterns = predictor.tokenize(instance, count, share=(i, rounds))
+                encoded = predictor.model.encode(patterns, predictor.table, maps)[0]
+                parts.append(Part(encoded, patterns.frame))
+                walks.append(patterns.nodes[0].cpu().numpy().astype(np.int64))
+                scales.append(patterns.scales.cpu().numpy())
+        return cls(predictor, task, np.concatenate(walks), np.concatenate(scales), tuple(parts), hidden)
+
+    def __len__(self) -> int:
+        return len(self.walks)
+
+    def logits(self, weight: Tensor | None = None) -> Tensor:
+        """Logits `[S, C]` when the walks count by S rows of weights `[S, W]`; by default all count alike, `[1, C]`."""
+        if weight is None:
+            return torch.stack([self._read(part, None).logits for part in self.parts]).mean(0)
+        weight = weight.to(self.parts[0].encoded)
+        heads = self.predictor.model.options.heads or 1
+        largest = max(p.encoded.shape[0] * max(p.encoded.shape[1], heads * p.encoded.shape[0]) for p in self.parts)
+        rows = [self._weigh(some) for some in torch.split(weight, max(1, MOST_NUMBERS // largest))]
+        return torch.cat(rows)
+
+    def _weigh(self, weight: Tensor) -> Tensor:
+        said = [self._read(*pair).logits for pair in zip(self.parts, self._cut(weight), strict=True)]
+        return torch.stack(said).mean(0)
+
+    def _cut(self, weight: Tensor | None) -> Sequence[Tensor | None]:
+        """The weights of each part."""
+        if weight is None:
+            return [None] * len(self.parts)
+        return torch.split(weight, [len(part.encoded) for part in self.parts], 1)
+
+    def _read(self, part: Part, weight: Tensor | None) -> Any:
+        model = self.predictor.model
+        rows = 1 if weight is None else len(weight)
+        with evaluating(model):
+            return model.read(part.encoded.expand(rows, -1, -1), part.frame, weight)
+
+    def measure(self, logits: Tensor) -> Tensor:
+        """What evidence is counted in, `[S, C]`: values, or the log-odds of each class or label, which never saturate
+        as probabilities do. A link has two classes: that there is none, and that there is one.
+        """
+        logits = logits.cpu().double()
+        if isinstance(self.task, ValueTask):
+            return self.task.answers(logits).double()
+        if isinstance(self.task, LinkTask):
+            return torch.cat([-logits, logits], 1)
+        return logits if isinstance(self.task, ClassTask) and self.task.multilabel else _log_odds(logits)
+
+    def answers(self, logits: Tensor) -> Tensor:
+        """Probabilities, or values, `[S, C]`."""
+        said = self.task.answers(logits.cpu().double()).double()
+        return torch.cat([1 - said, said], 1) if isinstance(self.task, LinkTask) else said
+
+    @property
+    def classes(self) -> int:
+        """C, the classes, labels or values that evidence is for."""
+        return 2 if isinstance(self.task, LinkTask) else self.task.outputs
+
+    @torch.no_grad()
+    def attention(self, weight: Tensor | None = None) -> NDArray | None:
+        """The share of the attention that each walk has `[S, W]`; None where the readout has none."""
+        given = None if weight is None else weight.to(self.parts[0].encoded)
+        found = [self._read(*pair).weights for pair in zip(self.parts, self._cut(given), strict=True)]
+        if any(weights is None for weights in found):
+            return None
+        return torch.cat(found, 1).cpu().double().numpy() / len(found)
+
+    @torch.no_grad()
+    def leave_out(self, groups: Sequence[NDArray]) -> Tensor:
+        """Logits `[G, C]` without the walks of each group."""
+        weight = torch.ones(len(groups), len(self))
+        for row, group in enumerate(groups):
+            weight[row, group] = 0
+        return self.logits(weight)
+
+    def slopes(self, weight: Tensor, classes: Sequence[int]) -> NDArray:
+        """How fast the evidence grows with the weight of each walk `[S, W]`, row by row for the class of the row."""
+        weight = weight.clone().requires_grad_()
+        with torch.enable_grad():
+            measured = self.measure(self.logits(weight))
+            (slope,) = torch.autograd.grad(measured[torch.arange(len(weight)), torch.as_tensor(classes)].sum(), weight)
+        return slope.cpu().double().numpy()
+
+    def put_into(self, walks: NDArray[np.int64], other: Bag, instead: NDArray[np.int64] = _NONE) -> Bag:
+        """Another bag with some walks of this one beside its own, each in the part it has here, and without others.
+
+        Args:
+            walks: Which of this bag to put in.
+            other: The other bag.
+            instead: Which of the other bag to leave out.
+        """
+        first, before, nodes, scales, parts = 0, 0, [], [], []
+        for mine, theirs in zip(self.parts, other.parts, strict=True):
+            size, own = len(theirs.encoded), len(mine.encoded)
+            kept = np.setdiff1d(np.arange(first, first + size), instead)
+            put = walks[(walks >= before) & (walks < before + own)]
+            parts.append(_join(theirs, kept - first, mine, put - before))
+            nodes += [other.walks[kept], self.walks[put]]
+            scales += [other.scales[kept], self.scales[put]]
+            first, before = first + size, before + own
+        walked, lengths = np.concatenate(nodes), np.concatenate(scales)
+        return Bag(self.predictor, self.task, walked, lengths, tuple(parts), self.hidden)
+
+
+def _log_odds(logits: Tensor) -> Tensor:
+    """Log-odds of every class `[S, C]`. Of the likeliest class the others are added up, of the rest all but it."""
+    best = functional.one_hot(logits.argmax(1), logits.shape[1]).bool()
+    whole = logits.logsumexp(1, keepdim=True)
+    below = torch.where(best, -1.0, logits - whole)  # log-probabilities of at most a half
+    rest = logits.masked_fill(best, -torch.inf).logsumexp(1, keepdim=True)
+    return torch.where(best, logits - rest, below - torch.log1p(-below.exp()))
+
+
+def _join(one: Part, kept: NDArray, two: Part, put: NDArray) -> Part:
+    """Some patterns of a part, and some of another at their end."""
+    device = one.encoded.device
+    first, last = (torch.from_numpy(places).to(device) for places in (kept, put))
+    sides, shares = one.frame.sides, one.frame.shares
+    if sides is not None and two.frame.sides is not None:
+        sides = torch.cat([sides[first], two.frame.sides[last]])
+    if shares is not None and two.frame.shares is not None:
+        shares = torch.cat([shares[:, first], two.frame.shares[:, last]], 1)
+    return Part(torch.cat([one.encoded[first], two.encoded[last]]), Frame(sides, shares, one.frame.sizes))
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Walks that pass through one and the same subgraph.
+
+    Attributes:
+        walks: Their places in the bag.
+        nodes: The subgraph's nodes, in order of the first walk's visit.
+        edges: Its edges as the model sees them, as pairs of nodes, the smaller first.
+    """
+
+    walks: NDArray[np.int64]
+    nodes: tuple[int, ...]
+    edges: tuple[tuple[int, int], ...]
+
+    @property
+    def key(self) -> tuple[frozenset[int], tuple[tuple[int, int], ...]]:
+        """What it is, the same in every bag of a graph."""
+        return frozenset(self.nodes), self.edges
+
+    def adjacency(self) -> NDArray[np.bool_]:
+        """The subgraph `[n, n]`."""
+        place = {node: i for i, node in enumerate(self.nodes)}
+        matrix = np.zeros((len(place), len(place)), dtype=np.bool_)
+        for a, b in self.edges:
+            matrix[place[a], place[b]] = matrix[place[b], place[a]] = True
+        return matrix
+
+
+def find_owners(groups: Sequence[Group], walks: int) -> NDArray[np.int64]:
+    """The place of the pattern that each walk of a bag belongs to."""
+    owner = np.zeros(walks, dtype=np.int64)
+    for place, group in enumerate(groups):
+        owner[group.walks] = place
+    return owner
+
+
+def crossed(walk: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """The edges that a walk crosses, each once, the smaller node first; a step in place crosses none."""
+    steps = {(min(a, b), max(a, b)) for a, b in pairwise(walk) if a != b and b >= 0}
+    return tuple(sorted(steps))
+
+
+def group_walks(bag: Bag) -> list[Group]:
+    """Merge walks that the model sees as one subgraph, in order of appearance.
+
+    With topology `loops` these cross the same edges; `induced` and `shape` look at all edges among the nodes of a walk,
+    so there the same nodes make the same subgraph.
+    """
+    inside = bag.predictor.tokenizer.topology != "loops"
+    found: dict[Any, list[int]] = {}
+    for place, walk in enumerate(bag.walks.tolist()):
+        visited = frozenset(node for node in walk if node >= 0)
+        found.setdefault(visited if inside else (visited, crossed(walk)), []).append(place)
+    groups = []
+    for places in found.values():
+        walk = bag.walks[places[0]]
+        nodes = tuple(dict.fromkeys(walk[walk >= 0].tolist()))
+        groups.append(Group(np.array(places), nodes, () if inside else crossed(walk.tolist())))
+    return _fill_in(bag.predictor.tokenizer.graph, groups, bag.hidden) if inside else groups
+
+
+def _fill_in(graph: Graph, groups: list[Group], hidden: tuple[int, int] | None) -> list[Group]:
+    """All edges of the graph among the nodes of each group, but a hidden one."""
+    pairs = [[(min(a, b), max(a, b)) for i, a in enumerate(group.nodes) for b in group.nodes[:i]] for group in groups]
+    flat = np.array([pair for some in pairs for pair in some], dtype=np.int64).reshape(-1, 2)
+    there = has_edge(graph, flat[:, 0], flat[:, 1]) | has_edge(graph, flat[:, 1], flat[:, 0])
+    there &= ~(flat == (hidden or (-1, -1))).all(1)
+    bounds = np.cumsum([0, *map(len, pairs)])
+    return [
+        replace(group, edges=tuple(sorted(pair for pair, yes in zip(some, there[first:], strict=False) if yes)))
+        for group, some, first in zip(groups, pairs, bounds, strict=False)
+    ]
