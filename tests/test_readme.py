@@ -126,7 +126,9 @@ def test_its_figures_are_the_committed_ones(name: str, monkeypatch: pytest.Monke
     assert shown == benchmark.describe(result)
 
 
-@pytest.mark.parametrize("name", ["results", "link results", "graph results", "leaks"])
+@pytest.mark.parametrize(
+    "name", ["results", "link results", "graph results", "leaks", "explain results", "planted motifs", "deletion"]
+)
 def test_its_results_are_the_committed_ones(name: str, table: ModuleType) -> None:
     place = next(place for place in table.PLACES if place.name == name)
     assert place.shown() == place.describe(), "python benchmarks/table.py puts the figures in their place"
