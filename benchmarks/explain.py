@@ -253,17 +253,19 @@ def delete(runs: dict[str, Path], count: int, out: Path) -> None:
 
 
 def look_over(runs: dict[str, Path], out: Path) -> None:
-    """Which shapes predictions on MUTAG and Computers rest on, and the picture of the docs; the seconds of one node."""
+    """Which shapes predictions on MUTAG and Computers rest on, and the picture of the docs; MUTAG by every method."""
     with tempfile.TemporaryDirectory() as scratch:
         for name in SURVEYED:
             run = Run.open(runs[name]) if name in runs else train(name, out=Path(scratch) / name, quiet=True)
             assert isinstance(run, Run)
-            overview = survey(run, top=8 if name == "mutag" else 20, most=300)
             folder = Path(scratch) / "overview"
-            picture = save_overview(overview, folder)
+            picture = save_overview(survey(run, top=8 if name == "mutag" else 20, most=300), folder)
             shutil.copy(folder / "overview.json", out / f"{name}.json")
             if name == "mutag":
                 shutil.copy(picture, out.parent.parent / "docs/explain-mutag.png")
+                for method in METHODS[2:]:  # beside the default
+                    save_overview(survey(run, top=8, most=300, method=method), folder)
+                    shutil.copy(folder / "overview.json", out / f"{name}-{method}.json")
 
 
 def time_explanations(runs: dict[str, Path], out: Path) -> None:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpm import GpmError
-from gpm.names import Names
+from gpm.names import Names, join_names
 
 ADVERSARIAL = ["ä", "a,b", 'say "x"', "line\nbreak", "007", "7", "", " ", "<img src=x>", "数", "a" * 300]
 
@@ -42,3 +42,9 @@ def test_a_name_given_twice_is_found() -> None:
     assert Names(["a", "b", "a"]).first_duplicate() == "a"
     assert Names([1, 2]).first_duplicate() is None
     assert Names(np.array([5, 1, 5])).first_duplicate() == 5
+
+
+def test_a_path_can_be_read_where_names_have_dashes() -> None:
+    assert join_names(["a", "b", "a"]) == "a-b-a"
+    assert join_names(["a-1", "b"]) == "a-1 > b"
+    assert join_names(["a"]) == "a"

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gpm.data import load_graph
 from gpm.errors import GpmError, kind_of, whole_number
 from gpm.graph import Graph
+from gpm.names import join_names
 from gpm.patterns import Tokenizer
 from gpm.shapes import name_shape, shape_of
 from gpm.topology import Kind
@@ -50,8 +51,7 @@ class FrequentPattern:
     @property
     def path(self) -> str:
         """The example as text: node names with dashes between, or arrows where a name has a dash of its own."""
-        names = [str(name) for name in self.example]
-        return (" > " if any("-" in name for name in names) else "-").join(names)
+        return join_names(self.example)
 
 
 def find_frequent(

@@ -12,6 +12,12 @@ from gpm.errors import GpmError, nearest
 Name = int | str
 
 
+def join_names(names: Iterable[Name]) -> str:
+    """A walk as text: names with dashes between, or arrows where a name has a dash of its own."""
+    texts = [str(name) for name in names]
+    return (" > " if any("-" in text for text in texts) else "-").join(texts)
+
+
 class Names:
     """Names of nodes 0..N-1: integers, or strings held as one UTF-8 buffer (so that they can be memory-mapped).
 

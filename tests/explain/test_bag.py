@@ -146,17 +146,14 @@ def test_slopes_are_the_differences_of_small_steps(case: str) -> None:
     assert not weight.requires_grad
 
 
-def test_attention_adds_up_to_1_and_a_walk_left_out_has_none() -> None:
+def test_attention_adds_up_to_1_over_the_walks() -> None:
     for case in ("class", "fusion", "graph class"):
         bag = make_bag(case)
-        weight = torch.ones(2, len(bag))
-        weight[1, 3:9] = 0
-        found = bag.attention(weight)
+        found = bag.attention()
         assert found is not None
-        np.testing.assert_allclose(found.sum(1), 1, rtol=1e-5)
-        np.testing.assert_allclose(found[:1], bag.attention(), rtol=1e-5)
-        assert found[1, 3:9].max() < 1e-20
-        assert found[0, 3:9].min() > 0
+        assert found.shape == (len(bag),)
+        assert found.sum() == pytest.approx(1, rel=1e-5)
+        assert found.min() > 0
     assert all(make_bag(case).attention() is None for case in ("mean", "sum", "joint", "product", "values"))
 
 

@@ -20,13 +20,13 @@ from gpm.explain.overview import ALL, Overview, ShapeShare
 from gpm.explain.report import (
     argument,
     file_name,
-    path,
     save_explanations,
     save_overview,
     tabulate,
     tell,
     tell_overview,
 )
+from gpm.names import join_names
 from tests.explain.conftest import HOSTILE
 from tests.explain.samples import CLASSES, make_explanation
 
@@ -68,7 +68,7 @@ def test_every_pattern_is_told(kind: str) -> None:
         assert f"± {pattern.spread:.2g}" in line
         assert pattern.label in line
         assert argument(found, pattern) in line
-        assert line.endswith(path(pattern.names))
+        assert line.endswith(join_names(pattern.names))
     assert f"{found.walks} walks make {found.found} patterns" in lines[1]
     assert any("forbidden to the walks" in line for line in lines)
     assert any("agree to 0.93" in line for line in lines)
@@ -98,12 +98,6 @@ def test_values_are_in_their_units_and_chances_in_percent() -> None:
 def test_what_a_pattern_speaks_for(kind: str, argues: int, words: str) -> None:
     found = _tiny(kind=kind)
     assert argument(found, replace(found.patterns[0], argues=argues)) == words
-
-
-def test_a_path_can_be_read_where_names_have_dashes() -> None:
-    assert path(["a", "b", "a"]) == "a-b-a"
-    assert path(["a-1", "b"]) == "a-1 > b"
-    assert path(["a"]) == "a"
 
 
 # Names of files
@@ -148,7 +142,7 @@ def test_the_five_files_are_written(tmp_path: Path) -> None:
     assert "<svg" in (page.parent / "node-17.svg").read_text(encoding="utf-8")
     rows = _rows(page.parent / "patterns.csv")
     assert [(row["rank"], row["shape"], row["path"]) for row in rows] == [
-        (str(rank), p.shape, path(p.names)) for rank, p in enumerate(found.patterns, 1)
+        (str(rank), p.shape, join_names(p.names)) for rank, p in enumerate(found.patterns, 1)
     ]
     np.testing.assert_allclose([float(row["score"]) for row in rows], [p.score for p in found.patterns], rtol=1e-5)
 
@@ -159,7 +153,7 @@ def test_names_in_the_table_and_in_the_json_are_the_users_own(tmp_path: Path) ->
     folder = save_explanations([found], tmp_path / "out").parent
     rows = _rows(folder / "patterns.csv")
     assert [row["instance"] for row in rows] == [f"node {name}"] * len(found.patterns)
-    assert [row["path"] for row in rows] == [path(p.names) for p in found.patterns]
+    assert [row["path"] for row in rows] == [join_names(p.names) for p in found.patterns]
     stored = json.loads((folder / "explanation.json").read_text(encoding="utf-8"))["explanations"][0]
     assert stored["instance"] == [name]
     assert [tuple(p["names"]) for p in stored["patterns"]] == [p.names for p in found.patterns]

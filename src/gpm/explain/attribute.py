@@ -112,7 +112,7 @@ def score_groups(bag: Bag, groups: Sequence[Group], method: Method, target: int)
         return evidence[:, target], evidence
     attention = bag.attention()
     assert attention is not None
-    return np.array([attention[0, walks].sum() for walks in members]), evidence
+    return np.array([attention[walks].sum() for walks in members]), evidence
 
 
 @torch.no_grad()

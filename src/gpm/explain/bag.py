@@ -108,14 +108,8 @@ class Bag:
         return torch.cat(rows)
 
     def _weigh(self, weight: Tensor) -> Tensor:
-        said = [self._read(*pair).logits for pair in zip(self.parts, self._cut(weight), strict=True)]
-        return torch.stack(said).mean(0)
-
-    def _cut(self, weight: Tensor | None) -> Sequence[Tensor | None]:
-        """The weights of each part."""
-        if weight is None:
-            return [None] * len(self.parts)
-        return torch.split(weight, [len(part.encoded) for part in self.parts], 1)
+        pieces = torch.split(weight, [len(part.encoded) for part in self.parts], 1)
+        return torch.stack([self._read(*pair).logits for pair in zip(self.parts, pieces, strict=True)]).mean(0)
 
     def _read(self, part: Part, weight: Tensor | None) -> Any:
         model = self.predictor.model
@@ -145,13 +139,12 @@ class Bag:
         return 2 if isinstance(self.task, LinkTask) else self.task.outputs
 
     @torch.no_grad()
-    def attention(self, weight: Tensor | None = None) -> NDArray | None:
-        """The share of the attention that each walk has `[S, W]`; None where the readout has none."""
-        given = None if weight is None else weight.to(self.parts[0].encoded)
-        found = [self._read(*pair).weights for pair in zip(self.parts, self._cut(given), strict=True)]
+    def attention(self) -> NDArray | None:
+        """The share of the attention that each walk has `[W]`; None where the readout has none."""
+        found = [self._read(part, None).weights for part in self.parts]
         if any(weights is None for weights in found):
             return None
-        return torch.cat(found, 1).cpu().double().numpy() / len(found)
+        return torch.cat(found, 1)[0].cpu().double().numpy() / len(found)
 
     @torch.no_grad()
     def leave_out(self, groups: Sequence[NDArray]) -> Tensor:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gpm.errors import GpmError
+from gpm.explain.explainer import find_predictor
 from gpm.graph import Graph
 from gpm.intake import as_array, check_choice
 from gpm.predictor import Predictor
@@ -41,8 +42,7 @@ class PatternModule(nn.Module):
 
     def __init__(self, run: Run, return_type: ReturnType = "raw", output: int | None = None) -> None:
         super().__init__()
-        if not isinstance(run.predictor, Predictor):
-            raise GpmError(f"{run.folder} holds a {run.config.model}, which reads no patterns; take a run of a gpm.")
+        predictor = find_predictor(run)
         check_choice("return_type", return_type, get_args(ReturnType))
         self.run, self.return_type, self.output = run, return_type, output
         self.task, self.level = load_task(run.facts, None), str(run.facts.get("task", "node"))
@@ -50,8 +50,8 @@ class PatternModule(nn.Module):
             raise GpmError(f"{run.folder} predicts values, which have no probabilities; leave return_type at raw.")
         if output is not None and (self.mode == "multiclass_classification" or not 0 <= output < self.task.outputs):
             raise GpmError(f"output {output} must be the place of one of several labels or values of {run.folder}.")
-        self.model = run.predictor.model
-        self._last: tuple[list[Stamp], tuple[Tensor | None, ...], Predictor] = ([], (), run.predictor)
+        self.model = predictor.model
+        self._last: tuple[list[Stamp], tuple[Tensor | None, ...], Predictor] = ([], (), predictor)
 
     @property
     def mode(self) -> str:

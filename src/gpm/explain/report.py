@@ -12,6 +12,7 @@ from zlib import crc32
 from gpm.explain.explanation import Explanation, ScoredPattern
 from gpm.explain.overview import Overview
 from gpm.files import write_json
+from gpm.names import join_names
 from gpm.tables import write_table
 
 JSON, TABLE, PAGE = "explanation.json", "patterns.csv", "index.html"
@@ -27,7 +28,7 @@ def tell(explanation: Explanation) -> list[str]:
     width = max((len(p.label) for p in e.patterns), default=0)
     for rank, p in enumerate(e.patterns, 1):
         figures = f"{rank:>4}  {p.score:>8.3g} ± {p.spread:<7.2g} {p.label:<{width}}"
-        lines.append(f"{figures}  {p.count:>3} of length {p.scale:<2} {argument(e, p):<18} {path(p.names)}")
+        lines.append(f"{figures}  {p.count:>3} of length {p.scale:<2} {argument(e, p):<18} {join_names(p.names)}")
     return [_printable(line) for line in (*lines, *tell_trust(e))]
 
 
@@ -41,11 +42,6 @@ def argument(explanation: Explanation, pattern: ScoredPattern) -> str:
     if explanation.kind == "value":
         return "raises it" if pattern.argues else "lowers it"
     return f"for {explanation.classes[pattern.argues]}"
-
-
-def path(names: Sequence[str]) -> str:
-    """A walk as text: names with dashes between, or arrows where a name has a dash of its own."""
-    return (" > " if any("-" in name for name in names) else "-").join(names)
 
 
 def tell_trust(explanation: Explanation) -> list[str]:
@@ -94,7 +90,7 @@ def tabulate(explanations: Sequence[Explanation]) -> dict[str, list[Any]]:
         {
             "instance": e.name, "rank": rank, "shape": p.shape, "content": p.content, "score": p.score,
             "spread": p.spread, "again": p.again, "argues": argument(e, p), "without": p.without, "length": p.scale,
-            "walks": p.count, "path": path(p.names),
+            "walks": p.count, "path": join_names(p.names),
         }
         for e in explanations for rank, p in enumerate(e.patterns, 1)
     ]  # fmt: skip
