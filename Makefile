@@ -3,7 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: setup demo test lint bench bench-walks bench-model bench-graphs bench-compare bench-explain docs clean
+.PHONY: setup demo test lint bench bench-walks bench-model bench-graphs bench-import bench-compare bench-explain \
+	bench-trust docs clean
 
 setup: .venv/.ready
 
@@ -26,7 +27,7 @@ lint: setup
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
-bench: bench-walks bench-model bench-graphs
+bench: bench-walks bench-model bench-graphs bench-import
 
 # The peers pin an old NumPy: they live in an environment of their own.
 .venv-peers/.ready: benchmarks/peers.txt
@@ -43,6 +44,17 @@ bench-model: setup
 
 bench-graphs: setup
 	@$(BIN)/python benchmarks/graphs.py --out benchmarks/results/graphs.json
+
+bench-import: setup
+	@$(BIN)/python benchmarks/importing.py --out benchmarks/results/importing.json
+
+# An hour: hostile files, kills at random moments, a million odd names, and tables beside the datasets they come from.
+bench-trust: setup
+	@$(BIN)/python benchmarks/fuzz.py --out results/trust/fuzz.json
+	@$(BIN)/python benchmarks/kill.py --out results/trust/kill.json
+	@$(BIN)/python benchmarks/roundtrip.py --out results/trust/roundtrip.json
+	@$(BIN)/python benchmarks/tables.py karate mutag twitch-pt actor
+	@$(BIN)/python benchmarks/table.py
 
 # Hours of training: GPM beside baselines on links and graphs, then the tables of the README.
 bench-compare: setup

@@ -1,4 +1,4 @@
-"""Put the committed results, `results/<table>/*.json`, into the README and the docs as tables."""
+"""Put the committed results, `results/<table>/*.json` and some of `benchmarks/results`, into the README and the docs."""
 
 from __future__ import annotations
 
@@ -219,6 +219,89 @@ def describe_explained() -> str:
     )
 
 
+def describe_tables() -> str:
+    """Datasets as plain tables beside the same ones by name, as the README shows it."""
+    paths = sorted((ROOT / "results/tables").glob("*.json"))
+    if not paths:
+        return NOT_YET
+    lines = [
+        "Known datasets, written as plain CSV files with their split as a column by [examples/to_csv.py](examples/to_csv.py), and trained by",
+        "the line that it prints; beside it the same options and seeds by the dataset's name. Test part, percent, mean ± standard",
+        "deviation over seeds ([results/tables](results/tables), `python benchmarks/tables.py`).",
+        "",
+        "| dataset | metric | as tables | by name | seeds with the same figure | trained by |",
+        "|---|---|---|---|---|---|",
+    ]
+    for result in (json.loads(path.read_text(encoding="utf-8")) for path in paths):
+        rows = result["rows"]
+        same = sum(row["tables"]["test"] == row["catalog"]["test"] for row in rows)
+        line = rows[0]["command"].removesuffix(f" --seed {rows[0]['seed']}").replace(f" --seed {rows[0]['seed']} ", " ")
+        lines.append(
+            f"| {result['dataset']} | {METRICS[result['metric']].title} | {_plus_minus(result['tables'])}"
+            f" | {_plus_minus(result['catalog'])} | {same} of {len(rows)} | `{line}` |"
+        )
+    return "\n".join(lines)
+
+
+def describe_import() -> str:
+    """What the import of a large file takes, as the docs show it."""
+    path = ROOT / "benchmarks/results/importing.json"
+    if not path.is_file():
+        return NOT_YET
+    result = json.loads(path.read_text(encoding="utf-8"))
+    seconds, protocol = result["seconds"], result["protocol"]
+    return "\n".join(
+        [
+            f"A Parquet file of {result['edges'] / 1e6:,.0f} M edges between {result['nodes'] / 1e6:,.1f} M nodes with text ids ({result['file_gb']:.1f} GB) is imported in",
+            f"{seconds['import']:.0f} s: **{result['ratio']:.1f} times** the {seconds['sort']:.0f} s that DuckDB alone takes to sort the same file by both columns, measured in turn,",
+            f"with {protocol['threads']} threads and `--memory {protocol['duckdb_memory_limit']}`. The process has never more than **{result['peak_rss_gb']:.1f} GB** of memory",
+            f"(`benchmarks/importing.py`, `benchmarks/results/importing.json`, {result['date']}).",
+        ]
+    )
+
+
+def describe_kills() -> str:
+    """What SIGKILL left behind, as the docs show it."""
+    path = ROOT / "results/trust/kill.json"
+    if not path.is_file():
+        return NOT_YET
+    result = json.loads(path.read_text(encoding="utf-8"))
+    lines = [
+        f"{result['kills']} kills at random moments and {result['aimed_kills']} right before a step that writes: **{result['faults']} faults**"
+        f" ({result['date']}, seed {result['seed']}).",
+        "",
+        "| command | killed at random | before a write | found afterwards | faults |",
+        "|---|---|---|---|---|",
+    ]
+    for name, each in result["commands"].items():
+        found = ", ".join(f"{state} ({count})" for state, count in each["found_after_the_kill"].items())
+        lines.append(f"| {name} | {each['kills']} | {each['aimed_kills']} | {found} | {len(each['faults'])} |")
+    return "\n".join(lines)
+
+
+def describe_fuzz() -> str:
+    """What broken and hostile inputs came to, as the docs show it."""
+    path = ROOT / "results/trust/fuzz.json"
+    if not path.is_file():
+        return NOT_YET
+    result = json.loads(path.read_text(encoding="utf-8"))
+    lines = [
+        f"{result['inputs']:,} inputs: **{len(result['failures'])} failures**; the slowest took {result['slowest_seconds']:.1f} s, and none more than"
+        f" {result['peak_growth_mb']:.0f} MB ({result['date']}, seed {result['seed']}).",
+        "",
+        "| reader | inputs | refused with a sentence | read, and right | slowest |",
+        "|---|---|---|---|---|",
+    ]
+    for name, each in result["readers"].items():
+        counts = " | ".join(f"{each.get(key, 0):,}" for key in ("inputs", "error", "success"))
+        lines.append(f"| {name} | {counts} | {each['slowest_seconds']:.1f} s |")
+    return "\n".join(lines)
+
+
+def _plus_minus(figure: dict[str, float]) -> str:
+    return f"{figure['mean']:.2f} ± {figure['std']:.2f}"
+
+
 def _times(ratio: float | None) -> str:
     return "∞" if ratio is None else f"{ratio:.1f}" if ratio < 100 else f"{ratio:,.0f}"
 
@@ -286,6 +369,10 @@ PLACES = [
     Place("README.md", "explain results", describe_explained),
     Place("docs/explain.md", "planted motifs", describe_truth),
     Place("docs/explain.md", "deletion", describe_deletion),
+    Place("README.md", "tables", describe_tables),
+    Place("docs/tables.md", "import", describe_import),
+    Place("docs/trust.md", "kills", describe_kills),
+    Place("docs/trust.md", "fuzz", describe_fuzz),
 ]
 
 

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from gpm import GpmError
-from gpm.files import replacing, write_json, write_text
+from gpm.files import WriteError, check_plain, read_json, read_yaml, replacing, write_json, write_text
 
 
 def _names(folder: Path) -> list[str]:
@@ -64,6 +66,106 @@ def test_what_cannot_be_written_gets_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(GpmError, match=r"^cannot write .*folder: Is a directory\.$"):
         write_text(tmp_path / "folder", "x")
     assert _names(tmp_path) == ["file", "folder"]
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (errno.ENOSPC, "No space left on device; make room and run it again"),
+        (errno.EROFS, "Read-only file system"),
+        (errno.EACCES, "Permission denied"),
+        (errno.EIO, "Input/output error"),
+    ],
+)
+def test_a_full_or_closed_disk_is_one_sentence_and_the_old_file_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, said: str
+) -> None:
+    write_text(tmp_path / "file.txt", "old")
+
+    def refuse(handle: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(WriteError, match=rf"^cannot write .*file\.txt: {said}\.$"):
+        write_text(tmp_path / "file.txt", "new")
+    assert (tmp_path / "file.txt").read_text() == "old"
+    assert _names(tmp_path) == ["file.txt"]
+
+
+def test_what_killed_processes_left_is_cleared_and_what_others_write_is_not(tmp_path: Path) -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    (tmp_path / f".a[1]*.{gone.pid}.txt").write_text("half")
+    others = [
+        f".a[1]*.{os.getppid()}.txt",
+        f".a.{gone.pid}.txt",
+        ".a[1]*.x.txt",
+        f".a[1]*.{gone.pid}.csv",
+        ".a[1]*.txt",
+    ]
+    for name in others:
+        (tmp_path / name).touch()
+    write_text(tmp_path / "a[1]*.txt", "new")
+    assert _names(tmp_path) == sorted([*others, "a[1]*.txt"])
+
+
+# Reading
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{", r"\(JSONDecodeError\): it is missing or damaged; train again"),
+        ("[1]", "must hold an object"),
+        ("[" * 100_000, r"\(RecursionError\)"),
+        ('{"x": ' * 100_000, r"\(RecursionError\)"),
+        ("9" * 5000, r"\(ValueError\)"),
+        (b'{"\xff"}', r"\(UnicodeDecodeError\)"),
+    ],
+)
+def test_json_that_is_none_is_one_sentence(tmp_path: Path, content: str | bytes, said: str) -> None:
+    (tmp_path / "x.json").write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(GpmError, match=rf"x\.json.*{said}"):
+        read_json(tmp_path / "x.json")
+
+
+BOMB = "a: &a [x, x]\n" + "".join(
+    f"{b}: &{b} [*{a}, *{a}, *{a}, *{a}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (BOMB, r"it holds an alias \(\*name\), which is not read here"),
+        ("a: &x\n  b: 1\nc:\n  <<: *x\n", "it holds an alias"),
+        ("x: " + "[" * 5_000, "it is nested too deep"),
+        ("x: !!python/object/apply:os.system [true]", "could not determine a constructor"),
+        ("x: 2024-13-45", "month must be in 1..12"),
+        ("? [a]\n: b", "while constructing a mapping"),
+        ("- 1", "holds no options; each line must be 'key: value'"),
+        ("", "holds no options"),
+        (b"\xff\xfe\xff", "codec can't decode"),
+        ("x: " + "y" * 2**20, "bytes, more than the 1,048,576 that are read of such a file"),
+    ],
+)
+def test_yaml_that_is_none_is_one_sentence(tmp_path: Path, content: str | bytes, said: str) -> None:
+    (tmp_path / "x.yaml").write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(GpmError, match=rf"x\.yaml.*{said}"):
+        read_yaml(tmp_path / "x.yaml")
+
+
+def test_only_plain_files_are_read(tmp_path: Path) -> None:
+    (tmp_path / "real.json").write_text("{}")
+    (tmp_path / "link.json").symlink_to("real.json")
+    (tmp_path / "zero.json").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "folder.json").mkdir()
+    for name, said in (("link", "symbolic link"), ("zero", "symbolic link"), ("pipe", "plain"), ("folder", "plain")):
+        for read in (read_json, read_yaml, check_plain):
+            with pytest.raises(GpmError, match=said):
+                read(tmp_path / f"{name}.json")
+    assert read_json(tmp_path / "real.json") == {}
 
 
 def test_json_is_utf8_and_ends_its_line(tmp_path: Path) -> None:

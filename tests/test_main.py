@@ -124,7 +124,7 @@ def test_names_that_are_given_again_add_up_and_of_numbers_the_last_count(
             "samples must lie between the number of lengths (4) and 100,000,000",
         ),
         (["patterns", "karate", "--samples", str(2**63)], "samples must lie between"),
-        (["patterns", "karate", "--directed"], "directed is for edge lists"),
+        (["patterns", "karate", "--directed"], "directed is for tables of edges"),
         (["patterns", "k" * 400], "File name too long"),
         (["patterns", "karate", "--top", "1000", "-o", "x.png"], "a figure shows at most 100 patterns, not 1000"),
     ],

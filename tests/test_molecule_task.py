@@ -120,9 +120,9 @@ def test_bad_rows_are_named_by_line_and_unknown_targets_are_left_out(
             "has no column 'log'. Did you mean 'logp'? Its columns are",
         ),
         (["--smiles", "id", "--target", "logp"], "no row has a molecule in column 'id' (line 2: 'm0' is not SMILES)"),
-        (["--smiles", "smiles", "--target", "id"], "line 2: 'm0' is not a number; mend the cell, or empty it"),
+        (["--smiles", "smiles", "--target", "id"], "column 'id' has a word of its own in each of 48 rows: no classes;"),
         (["--smiles", "smiles"], "molecules.csv: say which of its columns to predict with --target."),
-        ([], "is a table; for molecules name its columns with --smiles and --target"),
+        ([], "SMILES are hardly the ends of edges. If molecules.csv holds molecules, add --smiles smiles and --target"),
     ],
 )
 def test_mistakes_get_one_sentence_and_no_run(
@@ -165,4 +165,11 @@ def test_yes_or_no_is_a_class_and_scaffolds_split(tmp_path: Path) -> None:
     found = [{rows[i][0].lstrip("CON") for i in getattr(run.split, part)} for part in ("train", "val", "test")]
     assert not found[0] & found[1]
     assert not (found[0] | found[1]) & found[2]
-    assert list(read_rows(tmp_path / "run/predictions.csv")[0]) == ["graph", "line", "name", "prediction", "p_0", "p_1"]
+    assert list(read_rows(tmp_path / "run/predictions.csv")[0]) == [
+        "graph",
+        "line",
+        "name",
+        "prediction",
+        "p_no",
+        "p_yes",
+    ]

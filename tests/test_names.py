@@ -1,9 +1,11 @@
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpm import GpmError
+from gpm import GpmError, lookup
 from gpm.names import Names, join_names
 
 ADVERSARIAL = ["ä", "a,b", 'say "x"', "line\nbreak", "007", "7", "", " ", "<img src=x>", "数", "a" * 300]
@@ -14,6 +16,19 @@ def test_names_come_back_and_are_found(values: list) -> None:
     names = Names(values)
     assert [names[i] for i in range(len(names))] == values
     assert [names.find(value) for value in values] == list(range(len(values)))
+    assert names.find_many(values[::-1]).tolist() == list(range(len(values)))[::-1]
+    assert names.first_duplicate() is None
+
+
+@given(st.lists(st.sampled_from(["a", "b", "ab", "", "ä", "8" * 8, "8" * 9]), max_size=6), st.integers(1, 4))
+def test_many_names_are_looked_up_as_one_is(values: list[str], size: int) -> None:
+    chunks = [values[i : i + size] for i in range(0, len(values), size)]
+    names, wanted = Names.from_chunks(chunks), ["a", "", "ab", "8" * 8, "b", "ä", "c", "a"]
+    assert [names[i] for i in range(len(names))] == values
+    assert names.look_up(wanted).tolist() == [values.index(name) if name in values else -1 for name in wanted]
+    twice = names.first_duplicate()
+    assert (twice is not None) == (len(set(values)) < len(values))
+    assert twice is None or values.count(str(twice)) > 1
 
 
 def test_adversarial_names_survive_their_arrays() -> None:
@@ -26,6 +41,31 @@ def test_numbers_are_found_by_their_text() -> None:
     assert Names([10, 20, 30]).find("20") == 1
     with pytest.raises(GpmError, match="no node is named '020'"):
         Names([10, 20, 30]).find("020")
+
+
+def test_many_numbers_are_found_by_their_text() -> None:
+    names = Names([30, -10, 20, 30])
+    assert names.look_up(["20", 30, "030", "x", "-10", 2**70, "0"]).tolist() == [2, 0, -1, -1, 1, -1, -1]
+    assert Names([]).look_up(["a", 1]).tolist() == [-1, -1]
+    with pytest.raises(GpmError, match="no node is named 'x'"):
+        names.find_many([20, "x"])
+
+
+def test_names_with_equal_hashes_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookup, "hash_names", lambda _, pointer: np.zeros(len(pointer) - 1, dtype=np.uint64))
+    names = Names(["b", "a", "ab", "c"])
+    assert names.look_up(["ab", "c", "b", "d"]).tolist() == [2, 3, 0, -1]
+    assert names.first_duplicate() is None
+    assert Names(["b", "a", "c", "a"]).first_duplicate() == "a"
+
+
+def test_a_million_names_are_found_in_seconds() -> None:
+    texts = [f"user_{i:07d}" for i in range(1_000_000)]
+    start = time.process_time()
+    names = Names.from_chunks([texts[:400_000], texts[400_000:]])
+    assert names.first_duplicate() is None
+    np.testing.assert_array_equal(names.find_many(texts[::-1]), np.arange(1_000_000)[::-1])
+    assert time.process_time() - start < 10
 
 
 def test_names_that_are_neither_text_nor_numbers_become_text() -> None:

@@ -19,6 +19,7 @@ from gpm.recipes import Recipe, find_recipe
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SMALL = ["--epochs", "1", "--width", "16"]
+QUICK = {"train": SMALL, "tune": [*SMALL, "--trials", "2"]}
 SMILES = ["C" * n + end for n in range(1, 7) for end in ("", "O", "N", "C(=O)O", "c1ccccc1")]
 
 
@@ -38,7 +39,8 @@ def _commands() -> list[list[str]]:
     return [shlex.split(line, comments=True)[1:] for line in lines]
 
 
-def test_its_python_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_its_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
     for block in _blocks("python"):
         exec(compile(block, "README.md", "exec"), {})
     printed = capsys.readouterr().out
@@ -51,7 +53,7 @@ def _write_files() -> None:
     """What the README's reader has at hand."""
     from gpm import Graph
 
-    Path("edges.csv").write_text("alice,bob\nbob,carol\ncarol,alice\n")
+    _write_tables()
     Path("pairs.csv").write_text("source,target\n0,1\n33,7\n")
     Path("molecules.csv").write_text("smiles,logp\n" + "".join(f"{s},{len(s) / 7}\n" for s in SMILES))
     Path("other.csv").write_text("smiles\nCCO\nnot a molecule\nCCN\n")
@@ -61,6 +63,24 @@ def _write_files() -> None:
     Graph.from_edges(
         np.concatenate(rings, 1), 300, undirected=True, y=np.array([0, 1] * 15), graph_ptr=pointer
     ).save("rings")  # fmt: skip
+
+
+def _write_tables() -> None:
+    """Two teams that mostly know each other, and the same with two more people."""
+    names = ["alice", "bob", "carol", "dave", *(f"p{i:02}" for i in range(4, 60))]
+    edges = ["source,target,since"]
+    for i, name in enumerate(names):
+        others = sorted({(i + 2) % 60, (i + 8) % 60, (7 * i + 3) % 60} - {i})
+        edges += [f"{name},{names[j]},{2010 + j % 9}-05-{1 + i % 28:02}" for j in others]
+    nodes = ["id,age,city,email,label"]
+    for i, name in enumerate(names):
+        age, label = "" if i % 13 == 5 else str(20 + 7 * i % 40), ("blue", "red")[i % 2] if i < 54 else ""
+        nodes.append(f"{name},{age},{('Rome', 'Oslo', 'Lima')[i % 3]},{name}@example.org,{label}")
+    Path("edges.csv").write_text("\n".join([*edges, ""]))
+    Path("nodes.csv").write_text("\n".join([*nodes, ""]))
+    more = ["p60,p04,2020-05-01", "p61,p60,2020-06-01", ""]
+    Path("grown-edges.csv").write_text("\n".join([*edges, *more]))
+    Path("grown-nodes.csv").write_text("\n".join([*nodes, "p60,33,Oslo,,", "p61,130,Cairo,,", ""]))
 
 
 def _stand_in(name: str) -> Recipe | None:
@@ -80,7 +100,12 @@ def _stand_in(name: str) -> Recipe | None:
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_its_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_its_commands_run(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     from gpm import training
 
     monkeypatch.chdir(tmp_path)
@@ -89,8 +114,15 @@ def test_its_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     commands = _commands()
     assert {words[0] for words in commands} == set(COMMANDS)
     for words in commands:
-        quick = SMALL if words[0] == "train" and find_recipe(words[1]) is None else []
+        quick = QUICK.get(words[0], []) if find_recipe(words[1] if words[1:] else "") is None else []
         assert main([*words, *quick]) == 0, capsys.readouterr().err
+    said = "\n".join(caplog.messages)
+    assert _blocks("text")[0].strip() in said  # what the columns are taken for
+    assert "2 of 62 nodes are new" in said
+    assert "'Cairo'" in said
+    assert Path("predictions.csv").read_text().startswith("node,prediction,p_blue,p_red\nalice,")
+    assert [line.split(",")[0] for line in Path("new.csv").read_text().splitlines()] == ["node", "p60", "p61"]
+    assert all(Path(name).is_file() for name in ("embeddings.parquet", "model.pt2", "tuned/recipe.yaml"))
     assert Path("alice.png").is_file()
     assert Path("page.html").is_file()
     assert len(Path("scores.csv").read_text().splitlines()) == 3
@@ -101,8 +133,9 @@ def test_its_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
 def test_its_commands_name_what_there_is() -> None:
     """Nodes, links, graphs and molecules are trained; what is no recipe is a dataset or a file of the reader's."""
     sources = [words[1] for words in _commands() if words[0] == "train"]
-    assert {"motifs", "cora-link", "imdb-b", "molecules.csv"} <= set(sources)
-    assert all(find_recipe(source) is not None or source in ("karate", "molecules.csv") for source in sources)
+    assert {"motifs", "cora-link", "imdb-b", "molecules.csv", "edges.csv"} <= set(sources)
+    others = ("karate", "molecules.csv", "edges.csv")
+    assert all(find_recipe(source) is not None or source in others for source in sources)
 
 
 def test_its_make_targets_exist() -> None:
@@ -127,8 +160,12 @@ def test_its_figures_are_the_committed_ones(name: str, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    "name", ["results", "link results", "graph results", "leaks", "explain results", "planted motifs", "deletion"]
-)
+    "name",
+    [
+        "results", "link results", "graph results", "leaks", "explain results", "planted motifs", "deletion", "tables",
+        "import", "kills", "fuzz",
+    ],
+)  # fmt: skip
 def test_its_results_are_the_committed_ones(name: str, table: ModuleType) -> None:
     place = next(place for place in table.PLACES if place.name == name)
     assert place.shown() == place.describe(), "python benchmarks/table.py puts the figures in their place"
@@ -163,6 +200,49 @@ def test_a_row_appears_when_its_result_does(table: ModuleType, tmp_path: Path, m
         json.dumps(base | error | {"paper_mean": 0.064, "paper_std": 0.004})
     )
     assert "| ZINC | MAE | GPM | 0.123 | 1 seed | 0.064 ± 0.004 | - | 5 s |" in table.describe_graphs()
+
+
+def test_figures_of_tables_files_and_trust(table: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "ROOT", tmp_path)
+    assert table.describe_tables() == table.describe_import() == table.NOT_YET
+    assert table.describe_kills() == table.describe_fuzz() == table.NOT_YET
+    for folder in ("results/tables", "results/trust", "benchmarks/results"):
+        (tmp_path / folder).mkdir(parents=True)
+    figure = {"mean": 80.9523, "std": 1.0}
+    rows = [
+        {"seed": seed, "command": f"gpm train e.csv --seed {seed} --recipe r"}
+        | {"tables": {"test": 0.5}, "catalog": it}
+        for seed, it in enumerate(({"test": 0.5}, {"test": 0.6}))
+    ]
+    result = {"dataset": "karate", "metric": "accuracy", "tables": figure, "catalog": figure, "rows": rows}
+    (tmp_path / "results/tables/karate.json").write_text(json.dumps(result))
+    row = "| karate | accuracy | 80.95 ± 1.00 | 80.95 ± 1.00 | 1 of 2 | `gpm train e.csv --recipe r` |"
+    assert row in table.describe_tables()
+    importing = {
+        "edges": 50_000_000, "nodes": 2_000_000, "file_gb": 0.61, "seconds": {"import": 91.2, "sort": 40.1},
+        "ratio": 2.274, "peak_rss_gb": 2.71, "protocol": {"threads": 2, "duckdb_memory_limit": "2GB"}, "date": "today",
+    }  # fmt: skip
+    (tmp_path / "benchmarks/results/importing.json").write_text(json.dumps(importing))
+    assert "50 M edges" in table.describe_import()
+    assert "**2.3 times** the 40 s" in table.describe_import()
+    assert "**2.7 GB**" in table.describe_import()
+    each = {"kills": 10, "aimed_kills": 5, "found_after_the_kill": {"nothing": 9, "scratch": 6}, "faults": ["a"]}
+    kills = {"kills": 10, "aimed_kills": 5, "faults": 1, "seed": 0, "date": "2026-01-02", "commands": {"import": each}}
+    (tmp_path / "results/trust/kill.json").write_text(json.dumps(kills))
+    assert "10 kills at random moments and 5 right before a step that writes: **1 faults**" in table.describe_kills()
+    assert "| import | 10 | 5 | nothing (9), scratch (6) | 1 |" in table.describe_kills()
+    reader = {"inputs": 7400, "error": 5000, "success": 2400, "slowest_seconds": 2.51}
+    fuzz = {
+        "inputs": 20_000,
+        "failures": [],
+        "slowest_seconds": 2.51,
+        "peak_growth_mb": 99.6,
+        "seed": 0,
+        "date": "today",
+    }
+    (tmp_path / "results/trust/fuzz.json").write_text(json.dumps(fuzz | {"readers": {"importer": reader}}))
+    assert "20,000 inputs: **0 failures**; the slowest took 2.5 s, and none more than 100 MB" in table.describe_fuzz()
+    assert "| importer | 7,400 | 5,000 | 2,400 | 2.5 s |" in table.describe_fuzz()
 
 
 @pytest.mark.parametrize("folder", ["node", "link", "graph"])

@@ -110,18 +110,3 @@ def test_a_mistake_in_it_names_file_and_key(tmp_path: Path, content: bytes, sent
 def test_a_file_that_is_not_there_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(GpmError, match=r"there is no recipe file .*none\.yaml"):
         find_recipe(str(tmp_path / "none.yaml"))
-
-
-def test_a_run_remembers_its_recipe(tmp_path: Path) -> None:
-    import json
-
-    recipe = _recipe("blog")
-    path = tmp_path / "recipe.json"
-    path.write_text(json.dumps(recipe.facts()), encoding="utf-8")
-    assert Recipe.from_facts(path, recipe.config) == recipe
-    for damage in ("{", "[]", '{"nmae": 1}'):
-        path.write_text(damage)
-        with pytest.raises(GpmError, match=r"cannot read .*recipe\.json: it is missing or damaged"):
-            Recipe.from_facts(path, recipe.config)
-    with pytest.raises(GpmError, match="missing or damaged"):
-        Recipe.from_facts(tmp_path / "none.json", recipe.config)

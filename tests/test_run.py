@@ -43,7 +43,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def copied(trained: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(trained, tmp_path / "copy"))
+    """A run without checksums, in which damage is found by whoever reads the file."""
+    return Path(shutil.copytree(trained, tmp_path / "copy", ignore=shutil.ignore_patterns("checksums.json")))
 
 
 def test_evaluate_gives_the_stored_figures(trained: Path) -> None:
@@ -116,6 +117,15 @@ def test_a_graph_with_other_features_is_refused(trained: Path) -> None:
         Run.open(trained, _graph(columns=4)).predict()
     with pytest.raises(GpmError, match=r"reads 3 node features \(dense\), this graph has 3 \(categories\)"):
         Run.open(trained).predictor_for(Graph.from_edges([[0], [1]], x=np.ones((2, 3), dtype=int)))
+
+
+@pytest.mark.parametrize(("data", "place"), [("./graph", "graph"), ("../graph", "../graph")])
+def test_a_run_may_carry_its_graph(copied: Path, trained: Path, data: str, place: str) -> None:
+    write_config(copied / "config.yaml", read_config(copied / "config.yaml").with_(data=data))
+    with pytest.raises(GpmError, match=r"comes with its graph in .*graph, which is not there; copy that as well"):
+        Run.open(copied).evaluate()
+    shutil.copytree(trained.parent / "graph", copied / place)
+    assert Run.open(copied).evaluate() == pytest.approx(Run.open(trained).result["test"], abs=1e-6)
 
 
 def test_a_graph_that_was_in_memory_is_given_again(tmp_path: Path) -> None:

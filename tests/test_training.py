@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import logging
 import os
-import random
 import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,10 +22,12 @@ import torch
 from torch_geometric.data import Data
 
 import gpm.card
+import gpm.fitting
 import gpm.run
 from gpm import Config, GpmError, Graph, Run, train
 from gpm.__main__ import main
 from gpm.callbacks import KeepBest, SaveState, StoppedError
+from gpm.checksums import check_folder
 from gpm.data.splits import Split
 from gpm.data.synthetic import planted_motifs
 from gpm.learner import Learner
@@ -135,7 +136,8 @@ def test_the_figures_have_all_that_a_table_needs(tmp_path: Path, caplog: pytest.
     assert {run.folder.name for run in runs} == {"seed-3", "seed-4"}
     assert runs[0].split.digest != runs[1].split.digest
     shown = f"over 2 seeds: {summary['mean']:.2f} ± {summary['std']:.2f}; the paper has 71.50 ± 0.25"
-    assert shown in caplog.messages[-1]
+    assert shown in caplog.messages[-2]
+    assert caplog.messages[-1] == f"saved in {tmp_path / 'runs'}"
     assert str(tmp_path) not in json.dumps(summary["versions"])
 
 
@@ -143,7 +145,8 @@ def test_baselines_stand_beside_the_result(tmp_path: Path, caplog: pytest.LogCap
     caplog.set_level(logging.INFO, logger="gpm")
     run = _train(_graph(), tmp_path / "run", baselines=True)
     assert set(run.result["baselines"]) == {"majority", "mlp"}
-    assert f"most frequent class {run.result['baselines']['majority']:.2%}" in caplog.messages[-1]
+    assert f"most frequent class {run.result['baselines']['majority']:.2%}" in caplog.messages[-2]
+    assert caplog.messages[-1] == f"saved in {tmp_path / 'run'}"
 
 
 # The same again
@@ -206,43 +209,6 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     return _undisturbed(tmp_path_factory.mktemp("undisturbed"), epochs=8)
 
 
-@pytest.fixture(scope="module")
-def longer(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
-    return _undisturbed(tmp_path_factory.mktemp("longer"), epochs=40)
-
-
-def _kill(whole: Undisturbed, out: Path, ripe: Callable[[], bool]) -> None:
-    """Start a run in a process of its own and kill it as soon as it is ripe."""
-    command = [sys.executable, "-m", "gpm", "train", whole.source, "--out", str(out), "--threads", "1"]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(
-        [*command, *_flags(whole.options)], env=os.environ | {"OMP_NUM_THREADS": "1"}, **quiet
-    ) as run:
-        until = time.monotonic() + 120
-        while not ripe():
-            assert run.poll() is None, "it ended by itself"
-            assert time.monotonic() < until, "it takes too long"
-            time.sleep(0.002)
-        time.sleep(random.random() * 0.02)  # anywhere in an epoch
-        run.send_signal(signal.SIGKILL)
-    assert not (out / "result.json").exists()
-
-
-def test_a_killed_run_resumes_to_the_same_bits(tmp_path: Path, longer: Undisturbed) -> None:
-    out, epoch = tmp_path / "run", random.randrange(1, 30)
-    _kill(longer, out, lambda: (out / "checkpoint.ckpt").exists() and len(_rows(out)) >= epoch)
-    assert main(["train", "--resume", str(out), "--quiet", "--threads", "1"]) == 0
-    longer.assert_equal(out)
-
-
-def test_so_does_one_killed_before_its_first_checkpoint(tmp_path: Path, undisturbed: Undisturbed) -> None:
-    out = tmp_path / "run"
-    _kill(undisturbed, out, (out / "config.yaml").exists)
-    assert not (out / "checkpoint.ckpt").exists()
-    assert main(["train", "--resume", str(out), "--quiet", "--threads", "1"]) == 0
-    undisturbed.assert_equal(out)
-
-
 class Killed(BaseException):
     """No one catches it."""
 
@@ -274,10 +240,10 @@ def test_it_may_die_between_any_two_files(
         elif place == "before the card":
             _dies(dying, gpm.card, "write_card")
         else:
-            _dies(dying, gpm.training, "write_json", lambda path, content: path.name == "result.json")
+            _dies(dying, gpm.fitting, "write_json", lambda path, content: path.name == "result.json")
         with pytest.raises(Killed):
             train(undisturbed.source, out=out, quiet=True, **undisturbed.options)
-    assert not (out / "result.json").exists()
+    assert not out.exists()
     assert main(["train", "--resume", str(out), "--quiet"]) == 0
     undisturbed.assert_equal(out)
     assert (out / "README.md").is_file()
@@ -308,9 +274,9 @@ def test_a_damaged_checkpoint_is_said_so(
         _dies(dying, Run, "describe")
         with pytest.raises(Killed):
             train(undisturbed.source, out=out, quiet=True, **undisturbed.options)
-    state = out / "checkpoint.ckpt"
+    state = tmp_path / "run.part/checkpoint.ckpt"
     state.write_bytes(state.read_bytes()[:5000])
-    with pytest.raises(GpmError, match=r"checkpoint\.ckpt cannot be read \(\w+\); remove it to train anew"):
+    with pytest.raises(GpmError, match=r"checkpoint\.ckpt cannot be read \(.*\); remove it to train anew"):
         train(resume=out, quiet=True)
     state.unlink()
     train(resume=out, quiet=True)
@@ -323,7 +289,7 @@ def test_ctrl_c_finishes_the_epoch_and_says_how_to_go_on(
     capsys: pytest.CaptureFixture[str], number: signal.Signals,
 ) -> None:  # fmt: skip
     caplog.set_level(logging.INFO, logger="gpm")
-    out, handler = tmp_path / "run", signal.getsignal(number)
+    out, part, handler = tmp_path / "run", tmp_path / "run.part", signal.getsignal(number)
     keep = KeepBest.on_train_epoch_end
 
     def interrupt(self: KeepBest, trainer: Any, learner: Any) -> None:
@@ -339,10 +305,26 @@ def test_ctrl_c_finishes_the_epoch_and_says_how_to_go_on(
     assert "finishing the epoch, then saving; press Ctrl-C again to stop at once" in caplog.text
     assert f"interrupted; gpm train --resume {out} goes on" in caplog.text
     assert signal.getsignal(number) is handler
-    assert len(_rows(out)) == 5
-    assert torch.load(out / "checkpoint.ckpt", weights_only=True)["epoch"] == 4
-    assert not (out / "result.json").exists()
+    assert len(_rows(part)) == 5
+    assert torch.load(part / "checkpoint.ckpt", weights_only=True)["epoch"] == 4
+    assert not out.exists()
     assert main(["train", "--resume", str(out), "--quiet"]) == 0
+    undisturbed.assert_equal(out)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_so_it_is_after_the_last_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: Undisturbed, caplog: pytest.LogCaptureFixture,
+    number: signal.Signals,
+) -> None:  # fmt: skip
+    caplog.set_level(logging.INFO, logger="gpm")
+    out = tmp_path / "run"
+    command = ["train", undisturbed.source, "--out", str(out), "--quiet", *_flags(undisturbed.options)]
+    with monkeypatch.context() as patched:
+        patched.setattr(Run, "describe", lambda *_: signal.raise_signal(number))
+        assert main(command) == 130
+    assert caplog.messages[-1] == f"interrupted; gpm train --resume {out} goes on"
+    assert main(command) == 0
     undisturbed.assert_equal(out)
 
 
@@ -404,7 +386,7 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:
     before = {path.name: path.read_bytes() for path in out.iterdir()}
     (tmp_path / "file").touch()
     for taken in (out, tmp_path / "file"):
-        with pytest.raises(GpmError, match="exists; name another folder, or add --overwrite to write into it"):
+        with pytest.raises(GpmError, match="exists; name another folder, or add --overwrite to replace it"):
             _train(_graph(), taken, seed=1)
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
     assert _train(_graph(), out, seed=1, overwrite=True).result["seed"] == 1
@@ -596,6 +578,209 @@ def test_sigterm_in_the_first_epoch_is_ours_also_where_validation_has_several_ba
         patched.setattr(Learner, "training_step", interrupt)
         flags = _flags(SMALL | {"batch": 4, "epochs": 3})
         assert main(["train", str(tmp_path / "graph"), "--out", str(tmp_path / "run"), "--quiet", *flags]) == 130
-    assert (tmp_path / "run" / "checkpoint.ckpt").is_file()
+    assert (tmp_path / "run.part" / "checkpoint.ckpt").is_file()
     assert main(["train", "--resume", str(tmp_path / "run"), "--quiet"]) == 0
     assert (tmp_path / "run" / "result.json").is_file()
+
+
+# The folder until it is finished
+
+
+def _die_in(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Let the training of one seed die before it is scored."""
+    _dies(monkeypatch, Run, "describe", lambda self, *_: self.config.seed == seed)
+
+
+def test_the_same_command_again_goes_on_also_with_several_seeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="gpm")
+    _graph().save(tmp_path / "graph")
+    source, given = str(tmp_path / "graph"), {"seeds": 3, "quiet": True, **SMALL}
+    train(source, out=tmp_path / "whole", **given)
+    for again in ({"source": source, "out": tmp_path / "a", **given}, {"resume": tmp_path / "b", "quiet": True}):
+        out = tmp_path / ("a" if "out" in again else "b")
+        with monkeypatch.context() as dying:
+            _die_in(dying, 1)
+            with pytest.raises(Killed):
+                train(source, out=out, **given)
+        assert not out.exists()
+        first = tmp_path / f"{out.name}.part/seed-0/model.safetensors"
+        written = first.stat().st_mtime_ns
+        caplog.clear()
+        runs = train(**again)
+        assert isinstance(runs, list)
+        assert f"going on with {out}.part, an unfinished training with the same options and data" in caplog.messages
+        assert sum("model: " in message for message in caplog.messages) == 2  # seed 0 was finished
+        assert (out / "seed-0/model.safetensors").stat().st_mtime_ns == written
+        assert [run.folder for run in runs] == [out / f"seed-{seed}" for seed in range(3)]
+        for seed in range(3):
+            assert _weights(out / f"seed-{seed}") == _weights(tmp_path / f"whole/seed-{seed}")
+        assert json.loads((out / "summary.json").read_text())["seeds"] == [0, 1, 2]
+        assert check_folder(out) == []
+
+
+def test_other_options_are_told_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, graph = tmp_path / "run", _graph()
+    with monkeypatch.context() as dying:
+        _dies(dying, Run, "describe")
+        with pytest.raises(Killed):
+            _train(graph, out)
+    with pytest.raises(GpmError, match=r"there lr is 0\.005, not 0\.5; gpm train --resume .*run goes on with it, --ov"):
+        _train(graph, out, lr=0.5)
+    changed = Graph.from_edges(graph.edge_index(), graph.num_nodes, x=2 * graph.x, y=graph.y)
+    with pytest.raises(GpmError, match="there the graph was changed"):
+        _train(changed, out)
+    with pytest.raises(GpmError, match="cannot be gone on with: the graph was changed since; train anew with --over"):
+        train(changed, resume=out)
+    with pytest.raises(GpmError, match="a resumed run keeps its options; leave out lr"):
+        train(graph, resume=out, lr=0.5)
+    assert _train(graph, out, lr=0.5, overwrite=True).config.lr == 0.5
+    assert not (tmp_path / "run.part").exists()
+
+
+def test_the_same_command_after_the_end_has_nothing_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="gpm")
+    out, result = tmp_path / "run", tmp_path / "result.json"
+    with monkeypatch.context() as dying:
+        _dies(dying, gpm.training, "write_json", lambda path, content: path == result)  # the last that is written
+        with pytest.raises(Killed):
+            _train(_graph(), out, result=result)
+    before = {path.name: path.stat().st_mtime_ns for path in out.iterdir()}
+    run = _train(_graph(), out, result=result)
+    assert caplog.messages[-1].startswith(f"{out} is finished, with the same options and data; --overwrite")
+    assert json.loads(result.read_text())["values"] == [round(100 * run.result["test"]["accuracy"], 2)]
+    assert {path.name: path.stat().st_mtime_ns for path in out.iterdir()} == before
+    (out / "model.safetensors").write_bytes(b"")
+    with pytest.raises(GpmError, match="exists; name another folder, or add --overwrite to replace it"):
+        _train(_graph(), out)
+
+
+def test_an_old_run_stays_whole_until_the_new_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = _weights(_train(_graph(), tmp_path / "run").folder)
+    with monkeypatch.context() as dying:
+        _dies(dying, Run, "describe")
+        with pytest.raises(Killed):
+            _train(_graph(), tmp_path / "run", seed=1, overwrite=True)
+    assert check_folder(tmp_path / "run") == []
+    assert _weights(tmp_path / "run") == old
+    run = train(_graph(), resume=tmp_path / "run.part", quiet=True)
+    assert isinstance(run, Run)
+    assert (run.folder, run.result["seed"]) == (tmp_path / "run", 1)
+    assert {path.name for path in tmp_path.iterdir() if path.name != "data"} == {"run"}
+
+
+def test_an_unfinished_run_says_so_and_can_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as dying:
+        _dies(dying, Run, "describe")
+        with pytest.raises(Killed):
+            _train(_graph(), tmp_path / "run")
+    with pytest.raises(
+        GpmError, match=r"training of .*run is not finished: gpm train --resume .*run goes on; .*run\.p"
+    ):
+        Run.open(tmp_path / "run")
+    assert len(Run.open(tmp_path / "run.part", _graph()).predict()) == _graph().num_nodes
+
+
+def test_names_of_unfinished_runs_are_taken_but_by_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = SMALL | {"epochs": 1, "quiet": True}
+    with monkeypatch.context() as dying:
+        _dies(dying, Run, "describe")
+        with pytest.raises(Killed):
+            train("karate", **given)
+    other, same = train("karate", **given | {"lr": 0.5}), train("karate", **given)
+    assert isinstance(other, Run)
+    assert isinstance(same, Run)
+    assert (other.folder, same.folder) == (Path("runs/karate-2"), Path("runs/karate"))
+
+
+def test_a_second_process_on_the_same_folder_gets_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    usual = Run.describe
+
+    def meanwhile(self: Run, *arguments: Any) -> Any:
+        with monkeypatch.context() as patched:
+            patched.setattr(Run, "describe", usual)
+            for again in ({"out": tmp_path / "run"}, {"out": tmp_path / "run", "overwrite": True}):
+                with pytest.raises(GpmError) as error:
+                    train(_graph(), quiet=True, **SMALL | again)
+                said.append(str(error.value))
+        return usual(self, *arguments)
+
+    monkeypatch.setattr(Run, "describe", meanwhile)
+    _train(_graph(), tmp_path / "run")
+    assert said == [f"{tmp_path}/run.part is in use by another process; wait for its end, or name another folder."] * 2
+    assert check_folder(tmp_path / "run") == []
+
+
+def test_a_run_that_diverges_leaves_nothing_in_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KeepBest, "on_train_epoch_end", lambda *_: None)
+    with pytest.raises(GpmError, match="the validation was never a number: the training diverged; lower --lr"):
+        _train(_graph(), tmp_path / "run")
+    assert not (tmp_path / "run.part").exists()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES, errno.EROFS])
+def test_what_cannot_be_written_ends_it_with_one_sentence_and_it_can_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: Undisturbed, capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture, number: int,
+) -> None:  # fmt: skip
+    """The disk fills up at some write, another time at a later one; in the end there is room."""
+    caplog.set_level(logging.INFO, logger="gpm")
+    out, usual = tmp_path / "run", os.fsync
+    command = ["train", undisturbed.source, "--out", str(out), "--quiet", *_flags(undisturbed.options)]
+    for room in (0, 3, 9, 8, 10):
+        left = [room]
+
+        def sync(handle: int, left: list[int] = left) -> None:
+            left[0] -= 1
+            if left[0] < 0:
+                raise OSError(number, os.strerror(number))
+            usual(handle)
+
+        with monkeypatch.context() as full:
+            full.setattr(os, "fsync", sync)
+            assert main(command) == 2
+        said = capsys.readouterr().err
+        assert said.startswith(f"gpm train: cannot write {out}")
+        assert said.count("\n") == 1
+        assert not out.exists()
+    assert f"interrupted; gpm train --resume {out} goes on" in caplog.messages
+    assert main(command) == 0
+    undisturbed.assert_equal(out)
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk with room for little; skipped where none can be mounted."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)]
+    try:
+        mounted = subprocess.run(mount, capture_output=True, check=False).returncode == 0
+    except OSError:
+        mounted = False
+    if not mounted:
+        pytest.skip("no disk can be mounted here")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_disk_that_is_really_full(
+    tiny_disk: Path, undisturbed: Undisturbed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, ballast = tiny_disk / "run", tiny_disk / "ballast"
+    command = ["train", undisturbed.source, "--out", str(out), "--quiet", *_flags(undisturbed.options)]
+    ballast.write_bytes(b"x" * (2**20 - 4096))
+    for room in (4, 30, 60, 90):
+        os.truncate(ballast, 2**20 - 1024 * room)
+        assert main(command) == 2
+        said = capsys.readouterr().err
+        assert re.fullmatch(r"gpm train: cannot write .*No space left on device; make room and run it again\.\n", said)
+        assert not out.exists()
+    ballast.unlink()
+    assert main(command) == 0
+    undisturbed.assert_equal(out)

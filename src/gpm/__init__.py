@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from gpm.config import Config
     from gpm.data import load_graph
     from gpm.errors import GpmError
-    from gpm.estimators import NodeClassifier
+    from gpm.estimators import GraphClassifier, GraphRegressor, LinkPredictor, NodeClassifier, NodeRegressor, load
     from gpm.explain.explanation import Explanation
     from gpm.explain.pyg import PatternExplainer, PatternModule
     from gpm.frequent import FrequentPattern, find_frequent
@@ -30,7 +30,11 @@ _HOMES = {
     "Explanation": "gpm.explain.explanation",
     "FeatureTable": "gpm.nn",
     "GraphPatternMachine": "gpm.nn",
+    "GraphClassifier": "gpm.estimators",
+    "GraphRegressor": "gpm.estimators",
+    "LinkPredictor": "gpm.estimators",
     "NodeClassifier": "gpm.estimators",
+    "NodeRegressor": "gpm.estimators",
     "Predictions": "gpm.predictions",
     "Run": "gpm.run",
     "train": "gpm.training",
@@ -47,6 +51,7 @@ _HOMES = {
     "find_frequent": "gpm.frequent",
     "find_topologies": "gpm.topology",
     "has_edge": "gpm.walks",
+    "load": "gpm.estimators",
     "load_graph": "gpm.data",
     "name_shape": "gpm.shapes",
     "shape_key": "gpm.shapes",
@@ -61,8 +66,12 @@ __all__ = [
     "FrequentPattern",
     "GpmError",
     "Graph",
+    "GraphClassifier",
     "GraphPatternMachine",
+    "GraphRegressor",
+    "LinkPredictor",
     "NodeClassifier",
+    "NodeRegressor",
     "PatternExplainer",
     "PatternModule",
     "Patterns",
@@ -75,6 +84,7 @@ __all__ = [
     "find_frequent",
     "find_topologies",
     "has_edge",
+    "load",
     "load_graph",
     "name_shape",
     "shape_key",

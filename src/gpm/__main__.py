@@ -9,8 +9,11 @@ import json
 import logging
 import os
 import re
+import signal
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +36,20 @@ COMMANDS = {
         "gpm.commands:explain_run",
         "Say which patterns a prediction rests on, and how far to believe it; draw them and write a page.",
     ),
+    "embed": ("gpm.commands:embed_run", "Write the embeddings of nodes or graphs that a model makes."),
+    "export": (
+        "gpm.exporting:export_run",
+        "Write a trained model as a program of torch.export, after a check that it says what the run says.",
+    ),
+    "tune": (
+        "gpm.tuning:tune",
+        "Search for the options that validate best and write them as a recipe; the test part is not read.",
+    ),
+    "import": (
+        "gpm.importer.command:import_run",
+        "Read tables of edges, nodes and graphs, check them, and write a graph folder.",
+    ),
+    "doctor": ("gpm.doctor:doctor", "Verify a run or a graph folder, and say what is damaged and what to do."),
     "recipes": ("gpm.commands:list_recipes", "List the recipes, with the paper's figures; or show one."),
     "data": (
         "gpm.data.listing:data",
@@ -81,10 +98,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"gpm: there is no command {command!r}.{hint} Commands: {', '.join(COMMANDS)}.", file=sys.stderr)
         return 2
     try:
-        return _run(command, given[1:])
+        with _ending_cleanly():
+            return _run(command, given[1:])
     except KeyboardInterrupt:
         print(f"gpm {command}: interrupted", file=sys.stderr)
         return 130
+
+
+@contextmanager
+def _ending_cleanly() -> Iterator[None]:
+    """Take SIGTERM as Ctrl-C: what is half-written is removed before the process ends."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _run(command: str, arguments: list[str]) -> int:

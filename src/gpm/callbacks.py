@@ -19,6 +19,7 @@ from lightning.pytorch.callbacks import Callback, Checkpoint
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 from tqdm.auto import tqdm
 
+from gpm.archives import check_zip
 from gpm.errors import GpmError
 from gpm.files import replacing, write_text
 from gpm.learner import Learner
@@ -37,14 +38,18 @@ class AtomicCheckpoints(TorchCheckpointIO):
     """Checkpoints that are there complete or not at all, whenever the process is killed."""
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
+        content = io.BytesIO()
+        torch.save(checkpoint, content)  # into a full disk it would end with an error of its own kind
         with replacing(Path(path)) as scratch:
-            torch.save(checkpoint, scratch)
+            scratch.write_bytes(content.getbuffer())
 
     def load_checkpoint(self, path: Any, *arguments: Any, **options: Any) -> dict[str, Any]:
         try:
+            check_zip(path)
             return super().load_checkpoint(path, *arguments, **options)
         except Exception as error:  # whatever a damaged file makes torch raise
-            raise GpmError(f"{path} cannot be read ({type(error).__name__}); remove it to train anew.") from None
+            said = str(error).rstrip(".") if isinstance(error, GpmError) else type(error).__name__
+            raise GpmError(f"{path} cannot be read ({said}); remove it to train anew.") from None
 
 
 class History(Callback):
@@ -127,9 +132,7 @@ class SaveState(Checkpoint):
         self.stopped = state_dict["stopped"]
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        if (
-            self._note is not None
-        ):  # Lightning has just put a handler of its own before ours, which would end the process
+        if self._note is not None:  # Lightning has just put a handler before ours, which would end the process
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, self._note)
         if self.stopped:  # it had stopped early, and was killed before it was scored

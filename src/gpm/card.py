@@ -15,20 +15,46 @@ if TYPE_CHECKING:
 
 
 _PREDICT = {
-    "node": "gpm predict . -o nodes.csv   # the class of every node, with probabilities",
+    "node": "gpm predict . -o nodes.csv   # of every node, {said}",
     "link": "gpm predict . --recommend 10 --node NAME   # likely new neighbours",
-    "graph": "gpm predict . -o graphs.csv  # of every graph",
+    "graph": "gpm predict . -o graphs.csv  # of every graph, {said}",
 }
 _SEEN = {
     "node": "The model has seen the features and edges of all nodes, but only the labels of the training part.",
     "link": "The model has seen the features of all nodes, but no edge of the validation and test parts.",
     "graph": "The model has seen no graph of the test part; those of the validation part chose the epoch.",
 }
+MOST_NAMES = 20
 _LEAKY = "Protocol paper: test edges were walked, so that the figure is no measure of quality."
 
 
 def _describe_patterns(config: Config) -> str:
     return f"- Patterns: walks of lengths {config.lengths}, {config.patterns} in training, {config.pool} at inference."
+
+
+def _name_outputs(facts: dict[str, Any]) -> list[str]:
+    """The names of classes or of several targets, if they have some; of many the first."""
+    several = facts.get("multilabel") or facts.get("kind") == "values"
+    names = [_plain(name) for name in facts.get("target_names" if several else "class_names") or []]
+    if len(names) < 2:
+        return []
+    more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+    shown = ", ".join(f"`{name}`" for name in names[:MOST_NAMES])
+    return ["", f"It {'predicts' if several else 'tells apart'} {shown}{more}."]
+
+
+def _describe_said(facts: dict[str, Any]) -> str:
+    """What a prediction is, by the name of the target if there is one."""
+    names = facts.get("target_names") or []
+    what = _plain(names[0]) if len(names) == 1 else ""
+    if facts.get("kind") == "values":
+        return f"{what or 'the number'}, with an interval"
+    return f"{what or 'the class'}, with probabilities"
+
+
+def _plain(name: object) -> str:
+    """A name on one line that ends no code."""
+    return " ".join(str(name).replace("`", "'").split())
 
 
 def write_card(run: Run, result: dict[str, Any], recipe: Recipe) -> None:
@@ -45,6 +71,7 @@ def write_card(run: Run, result: dict[str, Any], recipe: Recipe) -> None:
         "",
         f"A {name} with {facts['parameters']:,} parameters, trained on the {level}s of {result['data']}"
         f" ({several}{graph.num_nodes:,} nodes, {graph.num_edges:,} directed edges): {run.task.describe()}.",
+        *_name_outputs(facts),
         "",
         "| | validation | test |",
         "|---|---|---|",
@@ -62,7 +89,7 @@ def write_card(run: Run, result: dict[str, Any], recipe: Recipe) -> None:
         "",
         "```sh",
         "gpm evaluate .               # score the test part again",
-        _PREDICT[level],
+        _PREDICT[level].format(said=_describe_said(facts)),
         "```",
         "",
         "The figure is of one split and one seed: expect another seed to differ.",

@@ -7,11 +7,14 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from gpm.errors import GpmError
 from gpm.explain.explanation import Method
 from gpm.tables import check_table
+
+if TYPE_CHECKING:
+    from gpm.run import Run
 
 _log = logging.getLogger("gpm")
 
@@ -29,13 +32,21 @@ def train_run(
     baselines: bool = False,
     overwrite: bool = False,
     quiet: bool = False,
+    nodes: Path | None = None,
+    graphs: Path | None = None,
+    graph: str = "",
+    directed: bool = False,
+    unlisted: Literal["", "error", "add", "drop"] = "",
+    schema: Path | None = None,
+    recipe: str = "",
     **options: Any,
 ) -> None:
     """Train a model on nodes, links or graphs, score it and save it all in a run folder.
 
     Args:
-        source: A recipe's name (gpm recipes) or YAML file, a dataset's name (gpm data), a saved graph's folder, a PyG
-            file (.pt), or a table of molecules with --smiles and --target.
+        source: A recipe's name (gpm recipes) or YAML file, a dataset's name (gpm data), a graph's folder (gpm import),
+            a PyG file (.pt), a table of edges (.csv, .tsv, .txt, .parquet, .jsonl) or a network file (.graphml, .gexf,
+            .gml, .json), a folder with one such file per graph, or a table of molecules with --smiles and --target.
         out: The run folder; by default a new one below runs.
         seeds: Train so many times, with seeds counted from --seed, and print mean and standard deviation.
         folds: Cross-validate: so many folds, each of which is the test part once.
@@ -45,14 +56,23 @@ def train_run(
         track: Also log to TensorBoard, Weights & Biases or MLflow.
         result: Also write the figures, over all seeds, to this JSON file.
         baselines: For nodes, also score the most frequent class and a network on features alone, on the same split.
-        overwrite: Write into a run folder that is there.
+        overwrite: Replace a run folder that is there, once the new run is complete.
         quiet: No progress bar.
+        nodes: With a table of edges, a table with a row per node: its id, features, labels.
+        graphs: With a table of edges, a table with a row per graph: its name, labels.
+        graph: The column that says which graph a row belongs to.
+        directed: The edges of a table go one way; by default each goes both ways.
+        unlisted: What to do with an edge's end that the table of nodes does not list: error, add the node, or drop the
+            edge.
+        schema: The import.yaml of an earlier import, changed by hand: roles and kinds of columns.
+        recipe: Begin with the options of this recipe, where the source is data of your own.
     """
     from gpm.training import train
 
     train(
         source, out=out, seeds=seeds, folds=folds, resume=resume, device=device, threads=threads, track=track,
-        result=result, baselines=baselines, overwrite=overwrite, quiet=quiet, **options,
+        result=result, baselines=baselines, overwrite=overwrite, quiet=quiet, nodes=nodes, graphs=graphs, graph=graph,
+        directed=directed, unlisted=unlisted, schema=schema, recipe=recipe, **options,
     )  # fmt: skip
 
 
@@ -105,7 +125,11 @@ def predict_run(
     graphs: list[str] = [],  # noqa: B006
     recommend: int = 0,
     node: str = "",
-    on: str = "",
+    on: list[str] = [],  # noqa: B006
+    new: bool = False,
+    interval: bool = True,
+    draws: int = 8,
+    calibrate: bool = False,
     patterns: int = 0,
     device: str = "auto",
 ) -> None:
@@ -113,18 +137,23 @@ def predict_run(
 
     Args:
         run: The run folder.
-        out: The table to write: .csv, .tsv or .parquet.
+        out: The table to write: .csv, .tsv, .parquet or .jsonl.
         nodes: Names of nodes; by default all.
-        pairs: For links, a table whose first two columns name the pairs of nodes to score.
-        graphs: Numbers of graphs; by default all.
+        pairs: For links, a table of the pairs of nodes to score, with columns source and target.
+        graphs: Names or numbers of graphs; by default all.
         recommend: For links, list so many likely new neighbours of --node.
         node: Whose neighbours to recommend.
-        on: Another graph, or another table of molecules, with the same kind of features.
+        on: Something else than what it was trained on: a graph folder; the tables of edges, nodes and graphs, in this
+            order; or another table of molecules.
+        new: With --on, only the nodes that training did not know.
+        interval: Of numbers, also write low and high: how far the answer moves with the patterns that are drawn; with
+            --calibrate, wide enough for 90% of the validation part.
+        draws: How many times patterns are drawn anew for that.
+        calibrate: Fit probabilities (by a temperature) or intervals to the validation part first.
         patterns: Patterns per instance; 0 takes the whole pool.
         device: auto, cpu, cuda, cuda:1 or mps.
     """
     from gpm.data.files import read_pairs
-    from gpm.run import Run
 
     if out is None and not recommend:
         raise GpmError("name the table to write, as in -o predictions.csv.")
@@ -132,19 +161,22 @@ def predict_run(
         check_table(out)
     if bool(recommend) != bool(node):
         raise GpmError("--recommend says how many neighbours and --node of whom; give both.")
-    opened = Run.open(run, on or None, device=device, other=bool(on))
-    level, used = opened.data.level, patterns or None
+    opened = _open(run, on, device)
+    level = opened.data.level
+    options: dict[str, Any] = {"patterns": patterns or None, "calibrate": calibrate, "progress": True}
     for flag, given, of in (("--nodes", nodes, "node"), ("--pairs", pairs, "link"), ("--graphs", graphs, "graph")):
         if given and (level != of or recommend):
             raise GpmError(f"{flag} is for predicting {of}s, which is not asked of {run} here; leave it out.")
     if recommend:
-        found = opened.recommend(node, recommend, patterns=used, progress=True)
+        found = opened.recommend(node, recommend, **options)
     elif level == "link":
         if pairs is None:
             raise GpmError("name a table of pairs with --pairs, or a node with --recommend 10 --node NAME.")
-        found = opened.predict(read_pairs(pairs), patterns=used, progress=True)
+        found = opened.predict(read_pairs(pairs), **options)
     else:
-        found = opened.predict((nodes if level == "node" else graphs) or None, patterns=used, progress=True)
+        wide = interval and opened.predicts_values and (opened.config.model == "gpm" or calibrate)
+        chosen = (nodes if level == "node" else graphs) or None
+        found = opened.predict(chosen, new=new, interval=wide, draws=draws, **options)
     if out is None:
         for (_, name), chance in zip(found.names, found.probability[:, 0], strict=True):
             print(f"{chance:>7.2%}  {name}")
@@ -152,6 +184,50 @@ def predict_run(
     found.save(out)
     what = "pair" if level == "link" else level
     print(f"{len(found):,} {what}s of {opened.data.title} in {out}")
+
+
+def embed_run(
+    run: Path,
+    out: Path | None = None,
+    nodes: list[str] = [],  # noqa: B006
+    graphs: list[str] = [],  # noqa: B006
+    on: list[str] = [],  # noqa: B006
+    new: bool = False,
+    patterns: int = 0,
+    device: str = "auto",
+) -> None:
+    """Write the embeddings of nodes or graphs that a model makes.
+
+    Args:
+        run: The run folder.
+        out: The file to write: .parquet, .csv or .tsv with a row each; or .npy, with the names beside it.
+        nodes: Names of nodes; by default all.
+        graphs: Names or numbers of graphs; by default all.
+        on: Something else than what it was trained on: a graph folder; the tables of edges, nodes and graphs, in this
+            order; or another table of molecules.
+        new: With --on, only the nodes that training did not know.
+        patterns: Patterns per instance; 0 takes the whole pool.
+        device: auto, cpu, cuda, cuda:1 or mps.
+    """
+    from gpm.embedding import check_embeddings
+
+    if out is None:
+        raise GpmError("name the file to write, as in -o embeddings.parquet.")
+    check_embeddings(out)
+    opened = _open(run, on, device)
+    found = opened.embed(nodes or graphs or None, new=new, patterns=patterns or None, progress=True)
+    found.save(out)
+    print(f"{len(found):,} embeddings of {found.vectors.shape[1]} numbers in {out}")
+
+
+def _open(run: Path, on: list[str], device: str) -> Run:
+    """A run on what it was trained on, or on something else, of which is said what training had not seen."""
+    from gpm.run import Run
+
+    opened = Run.open(run, on[0] if len(on) == 1 else on or None, device=device, other=bool(on))
+    for sentence in opened.unseen():
+        _log.info("%s", sentence)
+    return opened
 
 
 def explain_run(
@@ -168,7 +244,7 @@ def explain_run(
     room: int = 60,
     part: Literal["train", "val", "test"] = "test",
     most: int = 500,
-    on: str = "",
+    on: list[str] = [],  # noqa: B006
     device: str = "auto",
 ) -> None:
     """Say which patterns a prediction rests on, and how far to believe it; draw them and write a page.
@@ -188,13 +264,13 @@ def explain_run(
         room: Nodes of the neighbourhood to draw.
         part: With --all, which part of the split.
         most: With --all, at most so many instances.
-        on: Another graph, or another table of molecules, with the same kind of features.
+        on: Something else than what it was trained on: a graph folder; the tables of edges, nodes and graphs, in this
+            order; or another table of molecules.
         device: auto, cpu, cuda, cuda:1 or mps.
     """
     from gpm.explain.explainer import find_instance
     from gpm.explain.report import file_name, save_explanations, save_overview, tell, tell_overview
     from gpm.explain.survey import survey
-    from gpm.run import Run
 
     if sum(map(bool, (node, link, graph, all))) != 1:
         raise GpmError("say what to explain by one of --node NAME, --link A B, --graph NUMBER and --all.")
@@ -202,7 +278,7 @@ def explain_run(
         raise GpmError(f"a link has two ends, but --link names {len(link)} node(s); give pairs, as in --link A B.")
     if out is not None and out.exists() and not out.is_dir():
         raise GpmError(f"{out} is a file; name a folder to write to.")
-    opened = Run.open(run, on or None, device=device, other=bool(on))
+    opened = _open(run, on, device)
     for flag, given, of in (("--node", node, "node"), ("--link", link, "link"), ("--graph", graph, "graph")):
         if given and opened.data.level != of:
             raise GpmError(f"{run} predicts {opened.data.level}s, not {of}s; use --{opened.data.level} for {flag}.")

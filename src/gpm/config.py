@@ -268,18 +268,24 @@ def _checked(name: str, value: Any, hint: Any) -> Any:
     if choices and isinstance(choices[0], str):
         if isinstance(value, bool) and "yes" in choices:  # YAML reads yes and no as true and false
             value = "yes" if value else "no"
-        if value not in choices:
-            raise GpmError(f"{name} must be one of {', '.join(choices)}, got {value!r}.{nearest(str(value), choices)}")
+        if not isinstance(value, str) or value not in choices:
+            near = nearest(value, choices) if isinstance(value, str) else ""
+            raise GpmError(f"{name} must be one of {', '.join(choices)}, got {_shown(value)}.{near}")
         return value
     if hint == int | None:
         return value if value is None else _checked(name, value, int)
     if hint == list[int]:
         if not isinstance(value, (list, tuple)):
-            raise GpmError(f"{name} must be a list, as in [0, 1, 4, 8], got {value!r}.")
+            raise GpmError(f"{name} must be a list, as in [0, 1, 4, 8], got {_shown(value)}.")
         return [_checked(name, entry, int) for entry in value]
     if hint is float and isinstance(value, Real) and not isinstance(value, bool):
-        return float(value)  # NumPy's own numbers would not be written to YAML
+        try:
+            return float(value)  # NumPy's own numbers would not be written to YAML
+        except OverflowError:
+            raise GpmError(f"{name} must be a number that 64 bits hold, got {_shown(value)}.") from None
     if hint is int and isinstance(value, Integral) and not isinstance(value, bool):
+        if abs(int(value)) > 2**64:
+            raise GpmError(f"{name} must be a number that 64 bits hold, got {_shown(value)}.")
         return int(value)
     if hint is float and isinstance(value, str):  # YAML reads 5e-3 as text
         try:
@@ -287,5 +293,13 @@ def _checked(name: str, value: Any, hint: Any) -> Any:
         except ValueError:
             pass
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
-        raise GpmError(f"{name} must be of type {hint.__name__}, got {value!r}.")
+        raise GpmError(f"{name} must be of type {hint.__name__}, got {_shown(value)}.")
     return value
+
+
+def _shown(value: Any) -> str:
+    """A value in words, whatever it is."""
+    try:
+        return repr(value)
+    except ValueError:  # Python does not write a number of more than some thousand digits
+        return "a number of thousands of digits"

@@ -4,12 +4,19 @@ import difflib
 import operator
 from collections.abc import Iterable
 
+_LONGEST = 2000  # characters of a sentence
+
 
 class GpmError(ValueError):
     """A mistake in the input: one sentence that names what is wrong and how to fix it.
 
-    The command line prints the sentence and exits with code 2; in Python it is a `ValueError`.
+    The command line prints the sentence and exits with code 2; in Python it is a `ValueError`. What a sentence quotes
+    of the input may be a name of a million letters: of a long one the middle is left out.
     """
+
+    def __init__(self, sentence: str = "") -> None:
+        long = len(sentence) > _LONGEST
+        super().__init__(f"{sentence[: _LONGEST // 2]} ... {sentence[-_LONGEST // 4 :]}" if long else sentence)
 
 
 def whole_number(value: object, name: str) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpm.errors import GpmError, nearest
+from gpm.lookup import find_names, find_twin
 
 Name = int | str
 
@@ -36,10 +37,12 @@ class Names:
                 return
             except OverflowError:
                 pass  # integers beyond 64 bits are kept as text
-        encoded = [str(v).encode("utf-8", "surrogateescape") for v in listed]
-        pointer = np.zeros(len(encoded) + 1, dtype=np.int64)
-        np.cumsum([len(b) for b in encoded], out=pointer[1:])
-        self._arrays = {"bytes": np.frombuffer(b"".join(encoded), dtype=np.uint8), "pointer": pointer}
+        self._arrays = _join([encode_names(listed)])
+
+    @classmethod
+    def from_chunks(cls, chunks: Iterable[Sequence[str]]) -> Names:
+        """Names that come piece by piece, always kept as text."""
+        return cls.from_arrays(_join(map(encode_names, chunks)))
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray]) -> Names:
@@ -69,13 +72,31 @@ class Names:
             raise GpmError(f"no node is named {name!r}.{nearest(str(name), self._some_names())}")
         return int(found[0])
 
+    def find_many(self, names: Sequence[object]) -> NDArray[np.int64]:
+        """Return the nodes that carry names, in their order; an unknown one is an error, see `look_up`."""
+        found = self.look_up(names)
+        if (unknown := np.flatnonzero(found < 0)).size:
+            self.find(names[int(unknown[0])])
+        return found
+
+    def look_up(self, names: Sequence[object]) -> NDArray[np.int64]:
+        """Like `find` for many names at once, by one sort; -1 for a name that no node carries."""
+        if (integers := self._arrays.get("integers")) is None:
+            wanted = _join([encode_names(names)])
+            return find_names(self._arrays["bytes"], self._arrays["pointer"], wanted["bytes"], wanted["pointer"])
+        wholes = [_as_whole(name) for name in names]
+        known = np.array([whole is not None for whole in wholes], dtype=bool)
+        values = np.array([whole or 0 for whole in wholes], dtype=np.int64)
+        order = np.argsort(integers, kind="stable")
+        places = np.searchsorted(integers, values, sorter=order)
+        nodes = order[np.minimum(places, len(order) - 1)] if len(order) else np.zeros(len(values), dtype=np.int64)
+        known &= integers[nodes] == values if len(order) else False
+        return np.where(known, nodes, -1)
+
     def _matches(self, name: object) -> NDArray:
         if (integers := self._arrays.get("integers")) is not None:
-            text = str(name)
-            whole = int(text) if text.removeprefix("-").isdecimal() and len(text) < 21 else None
-            if whole is None or str(whole) != text or not -(2**63) <= whole < 2**63:
-                return np.empty(0, dtype=np.int64)
-            return np.flatnonzero(integers == whole)
+            whole = _as_whole(name)
+            return np.empty(0, dtype=np.int64) if whole is None else np.flatnonzero(integers == whole)
         wanted = np.frombuffer(str(name).encode("utf-8", "surrogateescape"), dtype=np.uint8)
         pointer, buffer = self._arrays["pointer"], self._arrays["bytes"]
         found = np.flatnonzero(np.diff(pointer) == len(wanted))
@@ -92,9 +113,28 @@ class Names:
             ordered = np.sort(integers)
             twice = np.flatnonzero(ordered[1:] == ordered[:-1])
             return int(ordered[twice[0]]) if twice.size else None
-        seen: set[Name] = set()
-        for i in range(len(self)):
-            if (name := self[i]) in seen:
-                return name
-            seen.add(name)
-        return None
+        twin = find_twin(self._arrays["bytes"], self._arrays["pointer"])
+        return self[twin] if twin >= 0 else None
+
+
+def encode_names(names: Sequence[object]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """The UTF-8 bytes of names one after the other, and the length of each."""
+    encoded = [str(name).encode("utf-8", "surrogateescape") for name in names]
+    lengths = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
+    return np.frombuffer(b"".join(encoded), dtype=np.uint8), lengths
+
+
+def _join(pieces: Iterable[tuple[NDArray, NDArray]]) -> dict[str, NDArray]:
+    """One buffer and one list of pointers into it, of encoded pieces."""
+    buffers, lengths = [np.empty(0, dtype=np.uint8)], [np.zeros(1, dtype=np.int64)]
+    for buffer, length in pieces:
+        buffers.append(buffer)
+        lengths.append(length)
+    return {"bytes": np.concatenate(buffers), "pointer": np.cumsum(np.concatenate(lengths))}
+
+
+def _as_whole(name: object) -> int | None:
+    """The 64-bit integer that a name, or its text in its one usual way, is."""
+    text = str(name)
+    whole = int(text) if text.removeprefix("-").isdecimal() and len(text) < 21 else None
+    return whole if whole is not None and str(whole) == text and -(2**63) <= whole < 2**63 else None

@@ -6,17 +6,19 @@ model.safetensors    weights and statistics         model.json      what they be
 metrics.csv          one row per epoch              result.json     the final figures with seed, protocol and split
 split.npz            the parts, with a digest       predictions.csv of the test part
 environment.json     versions and devices           README.md       the model card
+plan.json            what was asked for             checksums.json  size and SHA-256 of every file, written last
 checkpoint.ckpt      the state to resume from, until the run is finished
 ```
+
+Until it is finished, all this is in a folder of the same name with `.part` behind it; see `gpm.folder`.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -25,22 +27,28 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
+from gpm.checksums import check_digest, check_files
 from gpm.config import Config
-from gpm.data.files import load_graph
 from gpm.data.graphs import GraphData
 from gpm.data.links import LinkData, LinkSplit
 from gpm.data.load import TaskData, load_task_data, walked_graph
 from gpm.data.splits import PARTS, Split
-from gpm.data.tasks import NodeData
 from gpm.errors import GpmError
 from gpm.explain.explanation import Explanation
-from gpm.files import replacing, write_json, write_text
+from gpm.files import check_plain, read_json, read_yaml, replacing, write_json, write_text
+from gpm.folder import part_of, settle
 from gpm.graph import Graph
+from gpm.importer.source import OWN_GRAPHS
+from gpm.naming import find_graph as find_graph  # where others look for it
+from gpm.naming import find_graphs, find_new, find_nodes, name_nodes
 from gpm.nn import InputSpec
 from gpm.predictions import Predictions
 from gpm.predictor import Predictor, Predicts
 from gpm.tasks import Task, load_task
 from gpm.walks import has_edge
+
+if TYPE_CHECKING:
+    from gpm.embedding import Embeddings
 
 FORMAT = 1
 CONFIG, WEIGHTS, MODEL, SPLIT, RESULT = "config.yaml", "model.safetensors", "model.json", "split.npz", "result.json"
@@ -78,14 +86,23 @@ class Run:
         from gpm.devices import choose_device
 
         run = cls(folder, None, choose_device(device), other=other)
+        settle(run.folder)
         if not run.folder.is_dir():
+            if part_of(run.folder).is_dir():
+                how = f"gpm train --resume {run.folder} goes on; {part_of(run.folder)} is what there is of it"
+                raise GpmError(f"the training of {run.folder} is not finished: {how}.")
             raise GpmError(f"there is no run folder {run.folder}; gpm train makes one.")
+        if seeds := sorted(path.parent for path in run.folder.glob(f"seed-*/{CONFIG}")):
+            raise GpmError(f"{run.folder} holds runs of several seeds; name one of them, such as {seeds[0]}.")
         for name in (CONFIG, MODEL, WEIGHTS):
             if not (run.folder / name).is_file():
                 hint = "it is not a run folder, or its training ended before the first epoch did"
                 raise GpmError(f"{run.folder} has no {name}: {hint}.")
+        check_files(run.folder, (CONFIG, MODEL, WEIGHTS, SPLIT))
         if data is not None:
-            run._data = _read_given(data, run.config, run.facts.get("task", "node"), other)
+            from gpm.otherwise import read_given
+
+            run._data = read_given(run, data)
         return run
 
     @cached_property
@@ -96,12 +113,12 @@ class Run:
     @cached_property
     def facts(self) -> dict[str, Any]:
         """What `model.json` says of the weights."""
-        return _read_json(self.folder / MODEL)
+        return read_json(self.folder / MODEL)
 
     @property
     def result(self) -> dict[str, Any]:
         """The final figures."""
-        return _read_json(self.folder / RESULT)
+        return read_json(self.folder / RESULT)
 
     @cached_property
     def data(self) -> TaskData:
@@ -111,9 +128,17 @@ class Run:
         config = self.config
         if not config.data:
             raise GpmError(f"{self.folder} was trained on a graph in memory; give it: Run.open(folder, graph).")
-        return load_task_data(
-            config.data, config.task, metric=config.metric, smiles=config.smiles, target=config.target
-        )
+        source: str | Path = config.data
+        if source in OWN_GRAPHS and not (source := self.folder / source).is_dir():
+            raise GpmError(f"{self.folder} comes with its graph in {source}, which is not there; copy that as well.")
+        data = load_task_data(source, config.task, metric=config.metric, smiles=config.smiles, target=config.target)
+        check_digest(self, data)
+        return data
+
+    @cached_property
+    def home(self) -> Run:
+        """The same run on what it was trained on."""
+        return Run(self.folder, device=self.device) if self.other else self
 
     @cached_property
     def split(self) -> Split:
@@ -127,6 +152,11 @@ class Run:
         if isinstance(self.data, LinkData):
             return load_task(self.facts, None if self.other else self._pairs.labels)
         return load_task(self.facts, self.data.graph.y)
+
+    @property
+    def predicts_values(self) -> bool:
+        """Whether it predicts numbers."""
+        return self.facts.get("kind") == "values"
 
     @property
     def _pairs(self) -> LinkSplit:
@@ -166,48 +196,95 @@ class Run:
         """Score the logits of a part."""
         return self.task.score(logits, self.task.targets[torch.tensor(getattr(self.split, part))])
 
-    def predict(self, names: Any = None, *, patterns: int | None = None, progress: bool = False) -> Predictions:
-        """Predict nodes (by name), links (pairs of names) or graphs (by number); by default all nodes or graphs."""
-        graph, level = self.data.graph, self.data.level
-        if level == "link":
-            if names is None:
-                raise GpmError("say which pairs of nodes to score; run.recommend lists likely new neighbours.")
-            pairs = np.array([[graph.find(a), graph.find(b)] for a, b in names], dtype=np.int64).reshape(-1, 2)
-            return self.predict_pairs(pairs, patterns=patterns, progress=progress)
-        if names is None:
-            ids = np.arange(graph.num_nodes) if level == "node" else self._filled_graphs()
-        elif level == "node":
-            ids = np.array([graph.find(name) for name in names], dtype=np.int64)
-        else:
-            ids = np.array([find_graph(name, graph.num_graphs) for name in names], dtype=np.int64)
-        return self.predict_ids(ids, patterns=patterns, progress=progress)
+    def predict(self, names: Any = None, *, new: bool = False, **options: Any) -> Predictions:
+        """Predict nodes (by name), links (pairs of names) or graphs (by number or name), in the order asked for.
 
-    def predict_ids(self, ids: NDArray, *, patterns: int | None = None, progress: bool = False) -> Predictions:
+        Args:
+            names: By default all nodes or graphs.
+            new: Only nodes that the training graph does not have, of a run that is opened on another graph.
+            options: patterns, interval, draws, calibrate and progress, as in `gpm.answering.answer`.
+        """
+        if self.data.level != "link":
+            return self.predict_ids(self.find(names, new=new), **options)
+        if names is None or new:
+            raise GpmError("say which pairs of nodes to score; run.recommend lists likely new neighbours.")
+        pairs = list(names)
+        if any(isinstance(pair, str) or len(pair) != 2 for pair in pairs):
+            raise GpmError("a link has two ends; give pairs of names.")
+        ends = find_nodes(self.data.graph, [end for pair in pairs for end in pair])
+        return self.predict_pairs(ends.reshape(-1, 2), **options)
+
+    def predict_ids(self, ids: NDArray, **options: Any) -> Predictions:
         """Predict nodes or graphs by their numbers; or pairs of the split by theirs."""
         inputs = self._pairs.pairs[ids] if self.data.level == "link" else ids
-        return self.describe(ids, self.predictor.logits(inputs, patterns=patterns, progress=progress))
+        return self.predict_inputs(inputs, **options)
 
-    def describe(self, ids: NDArray, logits: Tensor) -> Predictions:
-        """Logits of nodes or graphs, or of pairs of the split, with their names."""
-        names = self._name_pairs(self._pairs.pairs[ids]) if self.data.level == "link" else self._name(ids)
-        return Predictions(names, logits, load_task(self.facts, None))
-
-    def predict_pairs(self, pairs: NDArray, *, patterns: int | None = None, progress: bool = False) -> Predictions:
+    def predict_pairs(self, pairs: NDArray, **options: Any) -> Predictions:
         """Score pairs of nodes `[B, 2]`, given by their numbers.
 
         An edge that the walked graph has is hidden from its own score by `joint`, and seen by `product` and baselines.
         """
-        logits = self.predictor.logits(pairs, patterns=patterns, progress=progress)
-        return Predictions(self._name_pairs(pairs), logits, load_task(self.facts, None))
+        return self.predict_inputs(pairs, **options)
 
-    def _name_pairs(self, pairs: NDArray) -> dict[str, list[Any]]:
-        graph = self.data.graph
-        return {side: [graph.name(i) for i in pairs[:, at]] for at, side in enumerate(("source", "target"))}
+    def predict_inputs(self, inputs: NDArray, **options: Any) -> Predictions:
+        """Predict nodes or graphs `[B]` or pairs `[B, 2]` by their numbers, see `gpm.answering.answer`."""
+        from gpm.answering import answer
 
-    def recommend(
-        self, node: object, top: int = 10, *, patterns: int | None = None, progress: bool = False
-    ) -> Predictions:
-        """The most likely new neighbours of a node: the likeliest first, without those that it has."""
+        return answer(self, inputs, **options)
+
+    def describe(self, ids: NDArray, logits: Tensor) -> Predictions:
+        """Logits of nodes or graphs, or of pairs of the split, with their names."""
+        return Predictions(self.name(self.inputs(ids)), logits, load_task(self.facts, None))
+
+    def find(self, names: Any = None, *, new: bool = False, level: str = "") -> NDArray[np.int64]:
+        """Numbers of nodes or graphs by name; by default of all, or of all that the training graph does not have."""
+        level, graph = level or self.data.level, self.data.graph
+        if new:
+            if names is not None or level != "node" or not self.other:
+                raise GpmError("new nodes are those of another graph that were not in training; open the run on it.")
+            return find_new(graph, self.home.data.graph)
+        if names is None:
+            return np.arange(graph.num_nodes) if level == "node" else self._filled_graphs()
+        given = [names] if isinstance(names, (str, int)) else list(names)
+        if level == "node":
+            return find_nodes(graph, given)
+        return find_graphs(given, graph.num_graphs, self.data.names if isinstance(self.data, GraphData) else None)
+
+    def name(self, ids: NDArray, *, level: str = "") -> dict[str, list[Any]]:
+        """The columns that say which nodes or graphs `[B]` or pairs `[B, 2]` some numbers are."""
+        graph, level = self.data.graph, level or self.data.level
+        if level == "node":
+            return {"node": name_nodes(graph, ids)}
+        if level == "link":
+            return {side: name_nodes(graph, ids[:, at]) for at, side in enumerate(("source", "target"))}
+        assert isinstance(self.data, GraphData)
+        keys: dict[str, list[Any]] = {"graph": ids.tolist()}
+        if self.data.lines is not None:
+            keys["line"] = self.data.lines[ids].tolist()
+        if self.data.names is not None:
+            keys["name"] = [self.data.names[i] for i in ids]
+        return keys
+
+    def unseen(self) -> list[str]:
+        """What of the other graph that it was opened on the training had not, in sentences."""
+        from gpm.unseen import describe_unseen
+
+        return describe_unseen(self)
+
+    def embed(self, names: Any = None, **options: Any) -> Embeddings:
+        """Embed nodes or graphs, see `gpm.embedding.embed_run`."""
+        from gpm.embedding import embed_run
+
+        return embed_run(self, names, **options)
+
+    def recommend(self, node: object, top: int = 10, **options: Any) -> Predictions:
+        """The most likely new neighbours of a node: the likeliest first, without those that it has.
+
+        Args:
+            node: Whose neighbours.
+            top: How many.
+            options: patterns, calibrate and progress, as in `gpm.answering.answer`.
+        """
         if self.data.level != "link":
             raise GpmError(
                 f"{self.folder} predicts {self.data.level}s; train with --task link to recommend neighbours."
@@ -219,10 +296,10 @@ class Run:
         others = np.setdiff1d(np.arange(graph.num_nodes), [*graph.neighbors(start), start])
         others = others[~has_edge(graph, others, start)]  # a link has no direction
         pairs = np.stack([np.full(len(others), start), others], 1)
-        logits = self.predictor.logits(pairs, patterns=patterns, progress=progress)
-        best = np.argsort(-logits[:, 0].numpy(), kind="stable")[:top]
-        keys = {"source": [graph.name(start)] * len(best), "target": [graph.name(i) for i in others[best]]}
-        return Predictions(keys, logits[torch.from_numpy(best)], load_task(self.facts, None))
+        found = self.predict_pairs(pairs, **options)
+        best = np.argsort(-found.logits[:, 0].numpy(), kind="stable")[:top]
+        logits = found.logits[torch.from_numpy(best)]
+        return Predictions(self.name(pairs[best]), logits, found.task, temperature=found.temperature)
 
     def explain(self, name: Any, **options: Any) -> Explanation:
         """Say which patterns the prediction of a node, a pair of nodes or a graph rests on.
@@ -243,17 +320,6 @@ class Run:
         """Numbers of the graphs that have nodes."""
         pointer = self.data.graph.graph_ptr
         return np.arange(1) if pointer is None else np.flatnonzero(np.diff(pointer))
-
-    def _name(self, ids: NDArray) -> dict[str, list[Any]]:
-        if self.data.level == "node":
-            return {"node": [self.data.graph.name(i) for i in ids]}
-        assert isinstance(self.data, GraphData)
-        keys: dict[str, list[Any]] = {"graph": ids.tolist()}
-        if self.data.lines is not None:
-            keys["line"] = self.data.lines[ids].tolist()
-        if self.data.names is not None:
-            keys["name"] = [self.data.names[i] for i in ids]
-        return keys
 
     def __repr__(self) -> str:
         return f"Run({str(self.folder)!r})"
@@ -280,39 +346,9 @@ def build_predictor(
     )
 
 
-def _read_given(data: Any, config: Config, level: str, other: bool) -> TaskData:
-    """Data that a run is opened with; to predict, it needs no labels."""
-    if isinstance(data, (NodeData, LinkData, GraphData)):
-        return data
-    if (config.smiles or config.target) and isinstance(data, (str, Path)):
-        from gpm.data.molecules import load_molecules
-
-        target = "" if other else config.target
-        return load_molecules(data, smiles=config.smiles or "smiles", target=target, metric=config.metric)
-    if level == "node" and isinstance(data, Graph) and data.y is None:
-        return NodeData(data, "graph")
-    if level == "graph" and other:
-        graph = data if isinstance(data, Graph) else load_graph(data) if isinstance(data, (str, Path)) else None
-        return GraphData(Graph.from_pyg(data) if graph is None else graph, "graphs")
-    return load_task_data(data, level, metric=config.metric)
-
-
-def find_graph(name: object, count: int) -> int:
-    text = str(name)
-    if not text.isdigit() or int(text) >= count:
-        raise GpmError(f"no graph {name!r}: graphs are numbered 0 to {count - 1}.")
-    return int(text)
-
-
 def read_config(path: Path) -> Config:
     """Read the options of a run."""
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise GpmError(f"cannot read {path}: {str(error).splitlines()[0]}.") from None
-    if not isinstance(values, dict):
-        raise GpmError(f"{path} holds no options; each line must be 'key: value'.")
-    return Config.from_dict(values, str(path))
+    return Config.from_dict(read_yaml(path), str(path))
 
 
 def write_config(path: Path, config: Config) -> None:
@@ -329,6 +365,7 @@ def save_weights(model: nn.Module, path: Path) -> None:
 
 def load_weights(model: nn.Module, path: Path) -> None:
     """Read weights and statistics; they must be those of the model, whole and of the right shapes."""
+    check_plain(path)
     try:
         model.load_state_dict(load_file(path))
     except Exception as error:  # a damaged header, a missing tensor, another shape
@@ -336,18 +373,8 @@ def load_weights(model: nn.Module, path: Path) -> None:
         raise GpmError(f"{path} does not hold the weights of this model ({first}); train again.") from None
 
 
-def write_facts(folder: Path, predictor: Predicts, task: Task, level: str) -> None:
-    """Write `model.json`."""
-    facts = {"format": FORMAT, "task": level} | task.facts()
+def write_facts(folder: Path, predictor: Predicts, task: Task, level: str, digest: str = "") -> None:
+    """Write `model.json`; the digest is that of the data."""
+    facts = {"format": FORMAT, "task": level, "data_digest": digest} | task.facts()
     facts |= {"inputs": asdict(predictor.model.inputs), "parameters": predictor.model.count_parameters()}
     write_json(folder / MODEL, facts)
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise GpmError(f"cannot read {path} ({type(error).__name__}): it is missing or damaged; train again.") from None
-    if not isinstance(content, dict):
-        raise GpmError(f"{path} is damaged: it must hold an object; train again.")
-    return content

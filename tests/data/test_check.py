@@ -220,6 +220,7 @@ def _run_folder(folder: Path, split: Split, digest: str = "") -> str:
     task = "link" if isinstance(split, LinkSplit) else "node"
     write_config(folder / "config.yaml", Config(data="motifs", task=task))
     split.save(folder / "split.npz")
+    write_json(folder / "model.json", {})
     write_json(folder / "result.json", {"split_digest": digest or split.digest})
     return str(folder)
 

@@ -179,7 +179,7 @@ def test_an_altered_or_damaged_split_is_refused(tmp_path: Path) -> None:
             LinkSplit.load(path)
     for changes in ({"pairs": facts["pairs"] + 1000}, {"labels": facts["labels"][1:]}, {"protocol": np.array("lax")}):
         np.savez(path, **(facts | changes))
-        with pytest.raises(GpmError, match=r"split\.npz is not a split that can be read \(GpmError\); save it again"):
+        with pytest.raises(GpmError, match=r"split\.npz is not a split that can be read \(.*\); save it again"):
             LinkSplit.load(path)
     del facts["pairs"]
     np.savez(path, **facts)

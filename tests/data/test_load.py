@@ -131,6 +131,20 @@ def test_molecules_are_a_table_with_columns(tmp_path: Path) -> None:
             data = load_task_data(str(table), task, **columns)
             assert isinstance(data, GraphData)
             assert data.labels.tolist() == pytest.approx([0.1, 1.5, 2.5])
+            assert data.targets == ("logp",)
+    table.write_text("smiles,a,b c\nCCO,0.1,1\nC,1.5,2\nCCC,2.5,0.5\n")
+    several = load_task_data(str(table), target="a, b c")
+    assert isinstance(several, GraphData)
+    assert several.targets == ("a", "b c")
+
+
+def test_a_metric_says_whether_labels_of_nodes_are_numbers(tmp_path: Path) -> None:
+    Graph.from_pyg(_nodes()).save(tmp_path / "saved")
+    for source in (_nodes(), tmp_path / "saved"):
+        for metric, kind in (("auto", "i"), ("roc_auc", "i"), ("mae", "f")):
+            data = load_task_data(source, metric=metric)
+            assert isinstance(data, NodeData)
+            assert (data.labels.dtype.kind, data.labels.tolist()) == (kind, [0, 1] * 3)
 
 
 def test_a_metric_says_whether_labels_of_graphs_are_numbers(tmp_path: Path) -> None:
@@ -167,16 +181,17 @@ def test_a_mistake_gets_a_sentence(source: Any, options: dict[str, str], sentenc
         load_task_data(source, **options)
 
 
-def test_a_table_must_say_what_it_is_of(tmp_path: Path) -> None:
-    for name in ("table.csv", "table.TSV"):
-        (tmp_path / name).write_text("ann,bob\nbob,eve\n")
-        with pytest.raises(
-            GpmError, match=r"is a table; for molecules name its columns with --smiles and --target, for"
-        ):
-            load_task_data(tmp_path / name)
-    (tmp_path / "edges.txt").write_text("0 1\n1 2\n")
+def test_a_table_of_edges_is_there_for_its_links(tmp_path: Path) -> None:
+    for name in ("table.csv", "table.TSV", "edges.txt"):
+        (tmp_path / name).write_text("ann\tbob\nbob\teve\n")
+        found = load_task_data(tmp_path / name)
+        assert isinstance(found, LinkData)
+        assert (found.title, found.graph.num_edges) == (name.partition(".")[0], 4)
     with pytest.raises(GpmError, match="edges has no node labels"):
-        load_task_data(tmp_path / "edges.txt")
+        load_task_data(tmp_path / "edges.txt", "node")
+    (tmp_path / "molecules.csv").write_text("smiles,logp\nCC,1\nCCC,2\n")
+    with pytest.raises(GpmError, match=r"If molecules\.csv holds molecules, add --smiles smiles and --target NAME\."):
+        load_task_data(tmp_path / "molecules.csv")
     (tmp_path / "notes.md").write_text("0 1")
     with pytest.raises(GpmError, match="is not a kind of file that is read here"):
         load_task_data(tmp_path / "notes.md")

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ import torch
 from torch_geometric.data import Data
 
 from gpm import GpmError, Graph
-from gpm.data.tasks import load_node_data
+from gpm.data.tasks import build_node_data, load_node_data
 
 _RING = torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]])
 
@@ -79,7 +80,8 @@ def test_unlabelled_nodes_are_in_no_part() -> None:
         (torch.tensor([False, True] * 3), np.array([0, 1, 0, 1, 0, 1])),
         (torch.tensor([0.0, 1.0, float("nan"), 2.0, 0.0, 1.0]), np.array([0, 1, -1, 2, 0, 1])),
         (torch.eye(6, 2, dtype=torch.int64), np.eye(6, 2, dtype=np.float32)),
-        (torch.eye(6, 2, dtype=torch.float64), np.eye(6, 2)),
+        (torch.eye(6, 2, dtype=torch.float64), np.eye(6, 2, dtype=np.float32)),
+        (torch.eye(6, 2) * 2 - 1, np.where(np.eye(6, 2) == 1, 1, np.nan).astype(np.float32)),  # -1 is unknown
     ],
 )
 def test_labels_have_one_form(given: torch.Tensor, kept: np.ndarray) -> None:
@@ -88,6 +90,47 @@ def test_labels_have_one_form(given: torch.Tensor, kept: np.ndarray) -> None:
     assert loaded.labels.dtype == kept.dtype
     assert loaded.metric == ("accuracy" if kept.ndim == 1 else "roc_auc")
     assert loaded.num_classes == (kept.shape[1] if kept.ndim == 2 else kept.max() + 1)
+
+
+_NUMBERS = np.array([0.5, -3.0, np.nan, 2.0, 1e6, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("given", "metric", "kept"),
+    [
+        (_NUMBERS, "", _NUMBERS),
+        (_NUMBERS[:, None], "", _NUMBERS),
+        (np.stack([_NUMBERS, np.arange(6)], 1), "", np.stack([_NUMBERS, np.arange(6)], 1)),
+        (np.arange(6), "mae", np.arange(6)),
+        (np.array([-1, -2, 0, 1, 2, 3]), "rmse", np.array([-1, -2, 0, 1, 2, 3])),  # of values, negative ones are known
+        (np.arange(6.0), "rmse", np.arange(6)),
+    ],
+)
+def test_fractions_and_a_metric_of_values_make_values(given: np.ndarray, metric: str, kept: np.ndarray) -> None:
+    loaded = load_node_data(_ring(y=torch.from_numpy(given)), metric)
+    assert (loaded.labels.dtype, loaded.metric) == (np.float32, metric or "mae")
+    np.testing.assert_array_equal(loaded.labels, kept.astype(np.float32))
+    assert loaded.num_classes == (1 if kept.ndim == 1 else kept.shape[1])
+
+
+def test_values_that_are_not_known_are_in_no_part() -> None:
+    loaded = load_node_data(_ring(y=torch.from_numpy(_NUMBERS), **_masks()))
+    assert loaded.make_split(0).val.tolist() == [3]
+    drawn = loaded.make_split(0, "60/20/20")
+    assert sorted(np.concatenate([drawn.train, drawn.val, drawn.test]).tolist()) == [0, 1, 3, 4, 5]
+
+
+def test_classes_are_stratified_if_asked_for_and_values_never() -> None:
+    y = np.repeat([0, 1], [80, 20])
+    graph = Graph.from_edges([[0], [1]], 100, y=y)
+    data = replace(build_node_data(graph, "dots"), stratify=True)
+    for seed in range(3):
+        split = data.make_split(seed)
+        assert [int(y[part].sum()) for part in (split.train, split.val, split.test)] == [12, 4, 4]
+        assert split.name.endswith(", stratified")
+        values = replace(build_node_data(graph, "dots", "mae"), stratify=True).make_split(seed)
+        plain = build_node_data(graph, "dots").make_split(seed)
+        assert values.digest == plain.digest != split.digest
 
 
 def test_sparse_features_stay_sparse() -> None:
@@ -102,9 +145,12 @@ def test_sparse_features_stay_sparse() -> None:
     [
         ({"y": None}, "graph has no node labels; give a graph whose y has a class for each of its nodes"),
         ({"y": torch.tensor([1])}, "graph has no node labels"),
-        ({"y": torch.full((6,), -1)}, "graph has no node labels"),
-        ({"y": torch.tensor([0.5] * 6)}, "the node labels of graph are not whole numbers"),
-        ({"y": torch.tensor([float("inf")] * 6)}, "are not whole numbers"),
+        ({"y": torch.full((6,), -1)}, "all nodes of graph are without a label; give at least some of them a y"),
+        ({"y": torch.full((6,), float("nan"))}, "all nodes of graph are without a label"),
+        ({"y": torch.tensor([float("inf")] * 6)}, "are not whole numbers; .* or choose --metric mae to predict values"),
+        ({"y": torch.tensor([0.5, 1, 2, float("inf"), 3, 4])}, "node 3 of graph has an infinite or far too large"),
+        ({"y": torch.tensor([[0, 1], [2, 0]] * 3)}, "the node labels of graph have 2 columns that are not 0 or 1"),
+        ({"y": torch.zeros(6, 2, 2)}, "graph has no node labels"),
         ({"y": np.array(list("abcdef"))}, "the node labels of graph are <U1; number the classes"),
         ({key: mask[:4] for key, mask in _masks().items()}, "the masks of graph have 4 rows for 6 nodes"),
     ],
@@ -112,6 +158,11 @@ def test_sparse_features_stay_sparse() -> None:
 def test_unusable_data_gets_a_sentence(facts: dict, sentence: str) -> None:
     with pytest.raises(GpmError, match=sentence):
         load_node_data(_ring(**facts))
+
+
+def test_fractions_are_no_classes() -> None:
+    with pytest.raises(GpmError, match="the node labels of graph are not whole numbers; number the classes 0, 1, 2"):
+        load_node_data(_ring(y=torch.tensor([0.5] * 6)), "accuracy")
 
 
 def test_what_has_no_node_labels_is_refused_by_name(tmp_path: Path) -> None:

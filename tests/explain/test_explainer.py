@@ -15,7 +15,7 @@ from gpm.data.synthetic import CLASSES
 from gpm.data.tasks import NodeData
 from gpm.explain.attribute import METHODS, rank_patterns
 from gpm.explain.bag import Bag, Group
-from gpm.explain.explainer import find_instance
+from gpm.explain.explainer import class_names, find_instance
 from gpm.explain.explanation import Explanation
 from gpm.explain.trust import DELETED, INSERTED, score_again
 from gpm.walks import has_edge
@@ -310,6 +310,24 @@ def test_a_class_is_asked_for_by_its_name_or_number(open_run: Any, motifs: Motif
         assert open_run("links").explain((0, 1), target=name, draws=2, top=1).target == place
 
 
+def test_names_that_a_run_keeps_are_used(open_run: Any) -> None:
+    def named(kind: str, **facts: Any) -> tuple[str, ...]:
+        run = Run(open_run(kind).folder, device="cpu")
+        run.facts |= facts
+        return class_names(run)
+
+    assert named("values", target_names=["age", "income"]) == ("age", "income")
+    assert named("values", target_names=["age"]) == ("value 0", "value 1")  # of some other task
+    assert named("labels", target_names=["young", "rich"]) == ("young", "rich")
+    assert named("nodes", class_names=["red", "green", "blue"]) == ("red", "green", "blue")
+
+
+def test_a_name_comes_before_a_number(open_run: Any) -> None:
+    run = Run(open_run("nodes").folder, device="cpu")
+    run.facts |= {"class_names": ["20", "0", "10"]}  # of the classes 0, 10 and 20
+    assert run.explain("n20", target="20", draws=2, top=1).target == 0
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_explains(method: str, open_run: Any) -> None:
     found = open_run("nodes").explain("n20", method=method, draws=2)
@@ -334,7 +352,7 @@ def test_another_graph_is_explained_too(open_run: Any, folders: Any) -> None:
     [
         ("nodes", "n99", {}, "no node is named 'n99'. Did you mean 'n"),
         ("mean", 40, {}, "no node 40: this graph's nodes are numbered 0 to 39."),
-        ("graphs", 30, {}, "no graph 30: graphs are numbered 0 to 29."),
+        ("graphs", 30, {}, "no graph '30': graphs are numbered 0 to 29."),
         ("graphs", "one", {}, "no graph 'one': graphs are numbered 0 to 29."),
         ("graphs", EMPTY, {}, "graph 3 has no nodes, so there is nothing to explain."),
         ("links", 5, {}, "predicts links; name two nodes, as in --link A B."),

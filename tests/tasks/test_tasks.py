@@ -86,6 +86,62 @@ def test_links_are_wanted_as_the_split_says(protocol: str) -> None:
     assert not len(load_task(task.facts(), None).targets)
 
 
+def _named(labels: NDArray, metric: str, **names: Any) -> Task:
+    split = Split(np.arange(20), np.arange(20, 25), np.arange(25, 30), "by hand")
+    task = make_task(NodeData(_ring(labels), "ring", **names), split, Config(metric=metric))
+    return load_task(json.loads(json.dumps(task.facts())), None)
+
+
+def test_answers_are_in_the_users_names_and_a_run_folder_remembers_them() -> None:
+    logits = torch.tensor([[0.0, 5.0, 1.0], [9.0, 0.0, 0.0]])
+    classes = _named(2 * (np.arange(COUNT) % 3), "accuracy", class_names=("ill", "?", "so so"), targets=("health",))
+    table = classes.table(logits)
+    assert list(table) == ["prediction", "p_ill", "p_so so", "p_4"]  # a class beyond the names has its number
+    assert table["prediction"] == ["so so", "ill"]
+    assert classes.facts()["target_names"] == ["health"]
+    labels = _named(_several(), "roc_auc", targets=("is red", "is round"))
+    table = labels.table(torch.tensor([[1.0, 1.0], [-1.0, 2.0], [-1.0, -1.0]]))
+    assert list(table) == ["prediction", "p_is red", "p_is round"]
+    assert table["prediction"] == ["is red; is round", "is round", ""]
+    several = np.arange(2 * COUNT).reshape(COUNT, 2) / 7
+    assert list(_named(several, "mae", targets=("a", "b c")).table(logits[:, :2])) == ["prediction_a", "prediction_b c"]
+    assert list(_named(several[:, 0], "mae", targets=("a",)).table(logits[:, :1])) == ["prediction"]
+
+
+def test_names_that_collide_lose_no_column() -> None:
+    logits = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
+    classes = _named(np.arange(COUNT) % 3, "accuracy", class_names=("node", "1", "1"))
+    assert list(classes.table(logits)) == ["prediction", "p_node", "p_1", "p_1_2"]
+    values = _named(np.arange(3 * COUNT).reshape(COUNT, 3) / 7, "mae", targets=("a", "a_2", "a"))
+    table = values.table(logits)
+    assert list(table) == ["prediction_a", "prediction_a_2", "prediction_a_3"]
+    assert np.allclose(np.stack(list(table.values()), 1), values.answers(logits).numpy(), rtol=1e-5)
+
+
+def test_as_many_names_as_outputs_or_none() -> None:
+    """A run folder from elsewhere may say anything."""
+    facts = {"metric": "accuracy", "multilabel": False, "classes": [3, 7], "class_names": ["a"], "target_names": None}
+    assert list(load_task(facts, None).table(torch.zeros(1, 2))) == ["prediction", "p_3", "p_7"]
+    values = {"kind": "values", "metric": "mae", "mean": [0, 0], "scale": [1, 1], "target_names": ["a", "b", "c"]}
+    assert list(load_task(values, None).table(torch.zeros(1, 2))) == ["prediction_0", "prediction_1"]
+
+
+@pytest.mark.parametrize("temperature", [0.05, 0.7, 3.0, 20.0])
+def test_a_temperature_changes_no_prediction_and_no_order(temperature: float) -> None:
+    logits = torch.randn(300, 4, generator=torch.Generator().manual_seed(0))
+    logits[:100, 1] = torch.nextafter(logits[:100, 0], torch.tensor(torch.inf))  # as close as can be
+    for labels, metric in ((np.arange(COUNT) % 4, "accuracy"), (np.eye(COUNT, 4, dtype=np.float32), "roc_auc")):
+        task = load_task(_make(labels, metric).facts(), None)
+        before, after = task.answers(logits).double(), task.answers(logits, temperature)
+        assert task.table(logits, temperature)["prediction"] == task.table(logits)["prediction"]
+        if metric == "accuracy":
+            assert torch.equal(after.argmax(1), logits.argmax(1))
+        else:
+            assert bool(((after - 0.5).abs() >= (before - 0.5).abs() - 1e-6).all()) == (temperature < 1)
+    chances = LinkTask("ap").answers(logits[:, :1].sort(0).values, temperature)
+    assert (chances.diff(dim=0) >= 0).all()
+
+
 def test_values_of_graphs_are_standardised_by_the_training_graphs() -> None:
     values = np.array([1.0, 3.0, NAN, 100.0, 200.0])
     graph = Graph.from_edges([[], []], 5, y=values, graph_ptr=np.arange(6))

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from gpm.archives import plain_pickles
 from gpm.data.splits import PARTS
 from gpm.data.synthetic import CLASSES
 from gpm.errors import GpmError, nearest
@@ -260,7 +261,7 @@ def _load_pyg(entry: Entry) -> Any:
     root, options = str(data_root() / entry.root), dict[str, Any](entry.options)
     if entry.undirected:
         options["transform"] = ToUndirected()
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), plain_pickles():
         # torch warns about every sparse tensor that is made or read, and PyG of each molecule that RDKit cannot read:
         # nobody here can act on it
         warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)|Skipping molecule", UserWarning)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from gpm.data.catalog import CATALOG, spell
 from gpm.data.files import load_graph
+from gpm.data.labels import as_columns, count_outputs, guess_metric, read_labels
 from gpm.data.splits import PARTS, Masks, Split, fold_split, group_split, is_labelled, public_split, random_split
 from gpm.errors import GpmError
 from gpm.graph import Graph
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data, Dataset
 
 DEFAULT_SPLIT = "80/10/10"
-VALUE_METRICS = ("mae", "rmse")
 _SHOWN = 5  # graphs or classes that a warning names
 _log = logging.getLogger("gpm")
 
@@ -42,6 +42,8 @@ class GraphData:
         names: What the user calls each graph, such as a SMILES; None if it is known by its number.
         lines: The line of the user's table that each graph comes from; None if it comes from none.
         class_names: What the classes 0, 1, ... are called; empty if they have numbers alone.
+        targets: What the user calls that which is predicted: a name per column of labels; empty if it has none.
+        unseen: Of data that is not what a model was trained on: sentences on what was read as unknown.
     """
 
     graph: Graph
@@ -53,6 +55,8 @@ class GraphData:
     names: list[str] | None = None
     lines: NDArray | None = None
     class_names: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
 
     level: ClassVar[str] = "graph"
 
@@ -65,9 +69,7 @@ class GraphData:
     @property
     def num_classes(self) -> int:
         """Classes, or labels or values per graph where there are such."""
-        if np.issubdtype(self.labels.dtype, np.floating):
-            return 1 if self.labels.ndim == 1 else self.labels.shape[1]
-        return int(self.labels.max()) + 1
+        return count_outputs(self.labels)
 
     @property
     def is_usable(self) -> NDArray[np.bool_]:
@@ -143,7 +145,8 @@ def build_graph_data(
     Without a metric, the labels say whether they are classes or values. Without a split, it is the public one, that of
     the groups, or 80/10/10, in this order.
     """
-    labels = check_graph_labels(graph, title, known := metric or _guess_metric(graph, title))
+    known = metric or guess_metric(_find_labels(graph, title), whole=False)
+    labels = check_graph_labels(graph, title, known)
     if not metric and labels.dtype == np.int64 and labels.min() < 0 and len(np.unique(labels[labels >= 0])) == 1:
         _log.warning("%s: all known labels are class %s, as negative ones are unknown.", title, labels.max())
     along = {"masks": None if masks is None else len(masks.train), "groups": _count(groups), "names": _count(names)}
@@ -160,18 +163,8 @@ def build_graph_data(
 
 
 def check_graph_labels(graph: Graph, title: str, metric: str) -> NDArray:
-    """Labels in their one form.
-
-    Returns:
-        For "mae" and "rmse" values, float32 `[G]` or `[G, C]`, NaN where unknown. Else classes, int64 `[G]`, negative
-        where unknown; or several yes-or-no labels, float32 `[G, C]`, NaN where unknown.
-    """
-    labels = _find_labels(graph, title)
-    read = _as_values if metric in VALUE_METRICS else _as_classes if labels.ndim == 1 else _as_several
-    form = read(labels, title)
-    if not is_labelled(form).any():
-        raise GpmError(f"all graphs of {title} are without a label; give at least some of them a y.")
-    return form
+    """Labels of graphs in their one form, see `read_labels`."""
+    return read_labels(_find_labels(graph, title), metric, "graph", title)
 
 
 def _find_labels(graph: Graph, title: str) -> NDArray:
@@ -179,60 +172,13 @@ def _find_labels(graph: Graph, title: str) -> NDArray:
     if graph.graph_ptr is None:
         raise GpmError(f"{title} is a single graph, not a collection of graphs; give a list of graphs, each with a y.")
     labels = graph.y
-    if labels is not None and labels.dtype.kind not in "biuf":
-        raise GpmError(f"the graph labels of {title} are {labels.dtype}; number the classes 0, 1, 2, and so on.")
     if labels is None or len(labels) != graph.num_graphs or labels.ndim > 2 or not labels.size:
         raise GpmError(f"{title} has no labels of graphs; give each graph a y of shape [1], or [1, C] for several.")
-    return labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
-
-
-def _as_values(labels: NDArray, title: str) -> NDArray:
-    with np.errstate(over="ignore"):
-        values = labels.astype(np.float32)
-    if (infinite := np.flatnonzero(np.isinf(values).reshape(len(values), -1).any(axis=1))).size:
-        raise GpmError(
-            f"graph {infinite[0]} of {title} has an infinite or far too large target; give a number, or NaN if it is "
-            "unknown."
-        )
-    return values
-
-
-def _as_classes(labels: NDArray, title: str) -> NDArray:
-    if not np.issubdtype(labels.dtype, np.floating):
-        return labels.astype(np.int64, copy=False)
-    whole = np.where(np.isnan(labels), -1, labels)
-    if not (np.isfinite(whole) & (whole == np.floor(whole))).all():
-        raise GpmError(
-            f"the graph labels of {title} are not whole numbers; number the classes 0, 1, 2, and so on, or choose "
-            "--metric mae to predict values."
-        )
-    return whole.astype(np.int64)
-
-
-def _as_several(labels: NDArray, title: str) -> NDArray:
-    several = labels.astype(np.float32)
-    several[several == -1] = np.nan
-    if not _is_yes_or_no(several):
-        raise GpmError(
-            f"the graph labels of {title} have {labels.shape[1]} columns that are not 0 or 1; give yes-or-no labels, "
-            "or choose --metric mae to predict values."
-        )
-    return several
-
-
-def _guess_metric(graph: Graph, title: str) -> str:
-    labels = _find_labels(graph, title)
-    if np.issubdtype(labels.dtype, np.floating) and not _is_yes_or_no(labels):
-        return "mae"
-    return "accuracy" if labels.ndim == 1 else "roc_auc"
+    return as_columns(labels)
 
 
 def _count(rows: NDArray | list[str] | None) -> int | None:
     return None if rows is None else len(rows)
-
-
-def _is_yes_or_no(labels: NDArray) -> bool:
-    return bool(np.isin(labels[~np.isnan(labels)], (0, 1)).all())
 
 
 def _is_empty(graph: Graph) -> NDArray[np.bool_]:

@@ -109,6 +109,7 @@ class LinkData:
         split: The usual split: shares such as "80/5/15", or "public".
         metric: Such as "hits@20".
         published: The split that comes with the data; None if there is none.
+        unseen: Of data that is not what a model was trained on: sentences on what was read as unknown.
     """
 
     graph: Graph
@@ -116,6 +117,7 @@ class LinkData:
     split: str = DEFAULT_SPLIT
     metric: str = "hits@20"
     published: LinkSplit | None = None
+    unseen: tuple[str, ...] = ()
     level: ClassVar[str] = "link"
 
     def make_split(self, seed: int, kind: str = "", protocol: Protocol = "strict") -> LinkSplit:

@@ -9,16 +9,17 @@ from typing import Any
 from gpm.data.catalog import CATALOG, spell
 from gpm.data.files import PYG_FILES, load_graph
 from gpm.data.graphs import GraphData, load_graph_data
+from gpm.data.imported import is_imported, load_imported
 from gpm.data.links import LinkData, LinkSplit, load_link_data
 from gpm.data.splits import Split
 from gpm.data.tasks import NodeData, load_node_data
 from gpm.errors import GpmError
 from gpm.graph import Graph
+from gpm.importer.source import is_table
 from gpm.intake import check_choice
 from gpm.storage import HEADER
 
 TaskData = NodeData | LinkData | GraphData
-TABLES = (".csv", ".tsv", ".parquet")
 
 
 def load_task_data(
@@ -27,13 +28,17 @@ def load_task_data(
     """Load what a task is made of.
 
     Args:
-        source: A dataset's name, a saved graph's folder, a PyG file (.pt), a table of molecules; in Python also a PyG
-            `Data`, a list of them, or a `Graph`.
+        source: A dataset's name, a graph's folder, saved or imported, a PyG file (.pt), a table of molecules, or one of
+            edges, whose links are predicted; in Python also a PyG `Data`, a list of them, or a `Graph`.
         task: node, link or graph; auto takes what the data is known for.
-        metric: mae or rmse say that labels of graphs are numbers, not classes; auto reads it off them.
+        metric: mae or rmse say that labels are numbers, not classes; auto reads it off them.
         smiles: Column of the SMILES in a table of molecules.
         target: Column or columns to predict there.
     """
+    if isinstance(source, (NodeData, LinkData, GraphData)):
+        return source
+    if is_imported(source):
+        return _load_imported(Path(source).expanduser(), task, metric, target or smiles)
     if smiles or target:
         return _load_molecules(source, task, metric, smiles or "smiles", target)
     check_choice("task", task, ("auto", "node", "link", "graph"))
@@ -41,9 +46,10 @@ def load_task_data(
         chosen, task = _choose(source)
         if chosen is not source:  # it is read already, and has the name of its file
             return replace(load_task_data(chosen, task, metric=metric), title=Path(source).stem)
-    if task == "node":
-        return load_node_data(source)
-    return load_link_data(source) if task == "link" else load_graph_data(source, "" if metric == "auto" else metric)
+    if task == "link":
+        return load_link_data(source)
+    load = load_node_data if task == "node" else load_graph_data
+    return load(source, "" if metric == "auto" else metric)
 
 
 def walked_graph(data: TaskData, split: Split) -> Graph:
@@ -61,11 +67,8 @@ def _choose(source: Any) -> tuple[Any, str]:
         entry = CATALOG.get(spell(str(source)))
         if entry is not None and not path.is_file() and not (path / HEADER).exists():
             return source, entry.task
-        if path.suffix.lower() in TABLES and path.is_file():
-            raise GpmError(
-                f"{path} is a table; for molecules name its columns with --smiles and --target, for links of a list of "
-                "edges add --task link."
-            )
+        if is_table(source):
+            return source, "link"
         if path.suffix.lower() in PYG_FILES and path.is_file():
             graph = load_graph(path)
             return (source, "node") if graph.graph_ptr is None else (graph, _level(graph))
@@ -83,6 +86,15 @@ def _level(graph: Graph) -> str:
     return "graph" if len(graph.y) == graph.num_graphs else "node"
 
 
+def _load_imported(folder: Path, task: str, metric: str, target: str) -> TaskData:
+    if target:
+        raise GpmError(f"{folder} knows what it was imported for; leave out {target!r}, or import its tables anew.")
+    data = load_imported(folder, task, metric)
+    if not isinstance(data, LinkData) and data.graph.y is None:
+        raise GpmError(f"{folder} has no target, which is enough to predict alone; import its tables with --target.")
+    return data
+
+
 def _load_molecules(source: Any, task: str, metric: str, smiles: str, target: str) -> GraphData:
     from gpm.data.molecules import load_molecules
 
@@ -91,4 +103,6 @@ def _load_molecules(source: Any, task: str, metric: str, smiles: str, target: st
     if not target:
         raise GpmError(f"{source}: say which of its columns to predict with --target.")
     chosen = "" if metric == "auto" else metric
-    return load_molecules(Path(source).expanduser(), smiles=smiles, target=target, metric=chosen)
+    data = load_molecules(Path(source).expanduser(), smiles=smiles, target=target, metric=chosen)
+    several = [name.strip() for name in target.split(",") if name.strip()]
+    return replace(data, targets=(target.strip(),) if data.labels.ndim == 1 else tuple(several))

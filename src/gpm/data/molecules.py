@@ -13,10 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpm.data.cells import as_numbers, find_column, read_cells
+from gpm.data.cells import UNKNOWN, as_numbers, find_column, read_cells
 from gpm.data.graphs import DEFAULT_SPLIT, GraphData, build_graph_data
+from gpm.data.labels import VALUE_METRICS
+from gpm.data.splits import as_masks
 from gpm.errors import GpmError
 from gpm.graph import Graph
+from gpm.importer.labels import PART_WORDS
+from gpm.importer.roles import SPLITS
 
 ATOM_SIZES = (119, 5, 12, 12, 10, 6, 6, 2, 2)  # categories of each column
 BOND_SIZES = (5, 6, 2)
@@ -41,6 +45,7 @@ _BONDS: _Columns = (
     ("GetIsConjugated", "", range(2)),
 )
 _SHOWN = 5  # rows that a warning names
+_FEW = 16  # rows that may all have different classes
 _log = logging.getLogger("gpm")
 
 
@@ -54,12 +59,16 @@ class Molecules:
         smiles: As the table has them `[G]`.
         lines: Where they stand in the file `[G]`: lines, of which the header is the first; rows in a Parquet file.
         skipped: The other rows: line and reason.
+        classes: What the classes 0, 1, ... are called, where the target is words; else empty.
+        part: Where the table says train, val or test: 0, 1 and 2, and -1 where it says nothing `[G]`; else None.
     """
 
     graph: Graph
     smiles: list[str]
     lines: NDArray[np.int64]
     skipped: list[tuple[int, str]]
+    classes: tuple[str, ...] = ()
+    part: NDArray[np.int8] | None = None
 
 
 def read_molecules(path: str | Path, *, smiles: str = "smiles", target: str = "") -> Molecules:
@@ -68,15 +77,30 @@ def read_molecules(path: str | Path, *, smiles: str = "smiles", target: str = ""
     Args:
         path: A .csv, .tsv or .parquet file with a header.
         smiles: The column of SMILES.
-        target: The column of numbers to predict, or several as "a,b,c"; empty if there are none. True and yes are 1,
-            false and no are 0; an empty cell is a number that is not known.
+        target: The column to predict, or several columns of numbers as "a,b,c"; empty if there are none. One column of
+            words is classes; beside numbers, true and yes are 1, false and no are 0. An empty cell is not known.
+
+    A column called split, part, set, partition or subset that says train, val and test is the split.
     """
     path = Path(path).expanduser()
     _rdkit()  # before the work of reading
-    lines, rows = read_cells(path, lambda header: _choose(path, header, smiles, target))
+    chosen: list[str] = []
+
+    def choose(header: list[str]) -> list[str]:
+        chosen[:] = _choose(path, header, smiles, target)
+        return [*chosen, *[name for name in header if name.lower() in SPLITS and name not in chosen]]
+
+    lines, rows = read_cells(path, choose)
     if not lines:
         raise GpmError(f"{path} has no rows; write a molecule per row below the header.")
-    texts, labels = [row[0] for row in rows], as_numbers(path, lines, [row[1:] for row in rows])
+    texts, answers = [row[0] for row in rows], [row[1 : len(chosen)] for row in rows]
+    classes = _find_classes(answers)
+    if len(classes) == len(lines) > _FEW:
+        raise GpmError(
+            f"{path}: column {chosen[1]!r} has a word of its own in each of {len(lines):,} rows: no classes; choose "
+            "another column."
+        )
+    labels = _number_classes(answers, classes) if classes else as_numbers(path, lines, answers)
     graph, failed = featurise(texts)
     skipped = [(lines[i], reason) for i, reason in failed]
     if len(skipped) == len(lines):
@@ -89,13 +113,53 @@ def read_molecules(path: str | Path, *, smiles: str = "smiles", target: str = ""
     kept = np.delete(np.arange(len(lines)), [i for i, _ in failed])
     if labels.shape[1]:
         graph = replace(graph, y=labels[kept, 0] if labels.shape[1] == 1 else labels[kept])
-    return Molecules(graph, [texts[i] for i in kept], np.array(lines, dtype=np.int64)[kept], skipped)
+    part = _find_parts([row[len(chosen) :] for row in rows])
+    return Molecules(
+        graph, [texts[i] for i in kept], np.array(lines, dtype=np.int64)[kept], skipped, classes,
+        None if part is None else part[kept],
+    )  # fmt: skip
+
+
+def _find_classes(answers: list[list[str]]) -> tuple[str, ...]:
+    """The words in a single column of targets, in their order; empty if it holds numbers, or nothing.
+
+    Yes and no, or true and false, are two classes however they are written.
+    """
+    words = {row[0] for row in answers if len(row) == 1 and row[0].lower() not in UNKNOWN}
+    if any(map(_is_number, words)):
+        return ()
+    small = {word.lower() for word in words}
+    return tuple(sorted(small if small in ({"no", "yes"}, {"false", "true"}) else words))
+
+
+def _number_classes(answers: list[list[str]], classes: tuple[str, ...]) -> NDArray[np.float64]:
+    """The class of each row `[R, 1]`, NaN where it is unknown."""
+    places = {word: float(place) for place, word in enumerate(classes)}
+    return np.array([[places.get(row[0], places.get(row[0].lower(), np.nan))] for row in answers])
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _find_parts(columns: list[list[str]]) -> NDArray[np.int8] | None:
+    """The parts in the first column that says nothing but train, val and test."""
+    for cells in zip(*columns, strict=True):
+        words = [cell.lower() for cell in cells]
+        if set(PART_WORDS) >= set(words) - {""} != set():
+            return np.array([PART_WORDS.get(word, -1) for word in words], dtype=np.int8)
+    return None
 
 
 def load_molecules(path: str | Path, *, smiles: str = "smiles", target: str = "", metric: str = "") -> GraphData:
     """Read a table of molecules as the data of a graph task, named by their SMILES.
 
-    The usual split is a random one, as the molecules of a table may have too few scaffolds; "scaffold" is there too.
+    The usual split is that of the table, if it names one; else a random one, as the molecules of a table may have too
+    few scaffolds; "scaffold" is there too.
 
     Args:
         path, smiles, target: As in `read_molecules`; without a target there are no labels, which is enough to predict.
@@ -105,9 +169,15 @@ def load_molecules(path: str | Path, *, smiles: str = "smiles", target: str = ""
     title = Path(path).stem
     if found.graph.y is None:
         return GraphData(found.graph, title, names=found.smiles, lines=found.lines)
-    groups = find_scaffolds(found.smiles)
-    data = build_graph_data(found.graph, title, DEFAULT_SPLIT, metric, groups=groups, names=found.smiles)
-    return replace(data, lines=found.lines)
+    graph, groups, masks = found.graph, find_scaffolds(found.smiles), as_masks(found.part)
+    if found.classes:
+        if metric in VALUE_METRICS:
+            words = ", ".join(found.classes[:3])
+            raise GpmError(f"{path}: column {target!r} holds words ({words}), which {metric} does not score.")
+        graph = replace(graph, y=np.where(np.isnan(found.graph.y), -1, found.graph.y).astype(np.int64))
+    split = DEFAULT_SPLIT if masks is None else "public"
+    data = build_graph_data(graph, title, split, metric, masks, groups, found.smiles)
+    return replace(data, lines=found.lines, class_names=found.classes)
 
 
 def featurise(smiles: Sequence[str]) -> tuple[Graph, list[tuple[int, str]]]:

@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gpm.archives import check_zip
 from gpm.errors import GpmError, whole_number
 from gpm.files import replacing
 
@@ -73,11 +74,13 @@ class Split:
         if not path.is_file():
             raise GpmError(f"there is no split {path}; save one with Split.save.")
         try:
+            check_zip(path, follow=True)
             with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
                 split = _restore(stored)
                 intact = str(stored["digest"]) == split.digest
         except Exception as error:  # whatever a damaged archive makes its readers raise
-            raise GpmError(f"{path} is not a split that can be read ({type(error).__name__}); save it again.") from None
+            why = str(error).rstrip(".") if isinstance(error, GpmError) else type(error).__name__
+            raise GpmError(f"{path} is not a split that can be read ({why}); save it again.") from None
         if not intact:
             raise GpmError(f"{path} was altered: its ids do not match its digest; save the split again.")
         if not isinstance(split, cls):
@@ -130,6 +133,23 @@ class Masks:
         """The same parts without the instances that are not kept `[N]`."""
         rows = kept if self.train.ndim == 1 else kept[:, None]
         return self if kept.all() else Masks(self.train & rows, self.val & rows, self.test & rows)
+
+
+def as_masks(part: NDArray | None) -> Masks | None:
+    """Parts given as 0, 1 and 2 `[N]`, by a column of the user's; None if there are none.
+
+    A column without one of the three is refused: other parts than the user's could train on what they meant to test.
+    """
+    if part is None:
+        return None
+    masks = [np.asarray(part) == number for number in range(3)]
+    empty = [name for name, mask in zip(PARTS, masks, strict=True) if not mask.any()]
+    if empty:
+        raise GpmError(
+            f"the column that says train, val and test has no row that says {empty[0]}; name some, or leave it out by "
+            "its role ignore."
+        )
+    return Masks(*masks)
 
 
 def public_split(masks: Masks, seed: int) -> Split:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from gpm.data.catalog import CATALOG, Entry, allow_pyg_data, load_dataset, spell
 from gpm.data.files import PYG_FILES, load_graph
+from gpm.data.labels import as_columns, count_outputs, guess_metric, read_labels
 from gpm.data.splits import PARTS, Masks, Split, is_labelled, public_split, random_split
 from gpm.errors import GpmError, kind_of
 from gpm.graph import Graph
@@ -25,16 +26,18 @@ DEFAULT_SPLIT = "60/20/20"
 
 @dataclass(frozen=True, eq=False)
 class NodeData:
-    """A graph whose nodes are to be classified.
+    """A graph whose nodes are to be classified, or have values to be predicted. Built by `build_node_data`.
 
     Attributes:
-        graph: Features in `graph.x`; labels in `graph.y`: classes, int64 `[N]` and negative where unknown, or several
-            yes-or-no labels, float `[N, C]` and NaN where unknown.
+        graph: Features in `graph.x`; labels in `graph.y`, see `read_labels`.
         title: Its name in print.
         split: The usual split: "public", or shares such as "60/20/20".
-        metric: "accuracy" or "roc_auc".
+        metric: Of classes "accuracy", "roc_auc" or "f1"; of values "mae" or "rmse".
         masks: The published split or splits; None if there are none.
         class_names: What the classes 0, 1, ... are called; empty if they have numbers alone.
+        targets: What the user calls that which is predicted: a name per column of labels; empty if it has none.
+        stratify: Parts that are drawn get their share of each class; values have none.
+        unseen: Of data that is not what a model was trained on: sentences on what was read as unknown.
     """
 
     graph: Graph
@@ -43,30 +46,34 @@ class NodeData:
     metric: str = "accuracy"
     masks: Masks | None = None
     class_names: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    stratify: bool = False
+    unseen: tuple[str, ...] = ()
     level: ClassVar[str] = "node"
 
     @property
     def labels(self) -> NDArray:
-        """Labels of the nodes: int64 `[N]`, or float `[N, C]`."""
+        """Labels of the nodes: classes int64 `[N]`, yes-or-no labels float `[N, C]`, or values `[N]` or `[N, C]`."""
         assert self.graph.y is not None
         return self.graph.y
 
     @property
     def num_classes(self) -> int:
-        """Classes, or labels per node where there are several."""
-        return self.labels.shape[1] if self.labels.ndim == 2 else int(self.labels.max()) + 1
+        """Classes, or labels or values per node where there are such."""
+        return count_outputs(self.labels)
 
     def make_split(self, seed: int, kind: str = "") -> Split:
         """The split of a seed: "public", or shares such as "60/20/20"; by default the usual one of this data."""
         kind = kind or self.split
         if kind != "public":
-            return random_split(self.labels, kind, seed)
+            classes = self.labels.ndim == 1 and np.issubdtype(self.labels.dtype, np.integer)
+            return random_split(self.labels, kind, seed, self.stratify and classes)
         if self.masks is None:
             raise GpmError(f"{self.title} has no public split; ask for shares such as '{DEFAULT_SPLIT}'.")
         return public_split(self.masks, seed)
 
 
-def load_node_data(source: str | Path | Graph | Data) -> NodeData:
+def load_node_data(source: str | Path | Graph | Data, metric: str = "") -> NodeData:
     """Load a graph with labelled nodes.
 
     Public masks are read as `train_mask`, `val_mask` and `test_mask`, each `[N]` or `[N, splits]`; nodes without a
@@ -75,18 +82,21 @@ def load_node_data(source: str | Path | Graph | Data) -> NodeData:
 
     Args:
         source: A dataset's name, a saved graph's folder, a PyG file (.pt), a PyG `Data`, or a `Graph`.
+        metric: "mae" or "rmse" to read the labels as values, another to read them as classes; by default the usual one
+            of a named dataset. Of a user's own data whole numbers are then classes, also as floats; other numbers are
+            values, scored by their mean absolute error.
     """
     if isinstance(source, Graph):
-        return _own(source, "graph", None)
+        return build_node_data(source, "graph", metric)
     if not isinstance(source, (str, Path)):
         if not hasattr(source, "edge_index"):
             raise GpmError(f"give a dataset's name, a file, a PyG Data or a Graph, not a {kind_of(source)}.")
-        return _own(Graph.from_pyg(source), "graph", find_masks(source))
+        return build_node_data(Graph.from_pyg(source), "graph", metric, find_masks(source))
     path = Path(source).expanduser()
     if (entry := CATALOG.get(spell(str(source)))) and not path.is_file() and not (path / HEADER).exists():
-        return _named(spell(str(source)), entry)
+        return _named(spell(str(source)), entry, metric)
     graph = load_graph(source)
-    return _own(graph, path.stem, _read_masks(path) if path.suffix.lower() in PYG_FILES else None)
+    return build_node_data(graph, path.stem, metric, _read_masks(path) if path.suffix.lower() in PYG_FILES else None)
 
 
 def find_masks(data: Any) -> Masks | None:
@@ -95,43 +105,39 @@ def find_masks(data: Any) -> Masks | None:
     return None if any(mask is None for mask in found) else Masks(*(as_array(mask).astype(bool) for mask in found))
 
 
-def check_node_labels(graph: Graph, title: str) -> NDArray:
-    """Labels in their one form: int64 `[N]` for classes, float `[N, C]` for several labels per node."""
-    if graph.y is not None and graph.y.dtype.kind not in "biuf":
-        raise GpmError(f"the node labels of {title} are {graph.y.dtype}; number the classes 0, 1, 2, and so on.")
-    if graph.y is None or len(graph.y) != graph.num_nodes or not is_labelled(graph.y).any():
+def build_node_data(graph: Graph, title: str, metric: str = "", masks: Masks | None = None) -> NodeData:
+    """Check the parts of a `NodeData` and put its labels into their one form.
+
+    Without a metric, the labels say whether they are classes or values. The usual split is the public one if there are
+    masks, out of which nodes without a label are taken.
+    """
+    known = metric or guess_metric(_find_labels(graph, title), whole=True)
+    labels = check_node_labels(graph, title, known)
+    if masks is not None:
+        if len(masks.train) != graph.num_nodes:
+            raise GpmError(f"the masks of {title} have {len(masks.train):,} rows for {graph.num_nodes:,} nodes.")
+        masks = masks.restrict(is_labelled(labels))
+    graph = graph if labels is graph.y else replace(graph, y=labels)
+    return NodeData(graph, title, DEFAULT_SPLIT if masks is None else "public", known, masks)
+
+
+def check_node_labels(graph: Graph, title: str, metric: str) -> NDArray:
+    """Labels of nodes in their one form, see `read_labels`."""
+    return read_labels(_find_labels(graph, title), metric, "node", title)
+
+
+def _find_labels(graph: Graph, title: str) -> NDArray:
+    """The labels as they come, `[N]` or `[N, C]` with C > 1."""
+    labels = graph.y
+    if labels is None or len(labels) != graph.num_nodes or labels.ndim > 2 or not labels.size:
         raise GpmError(f"{title} has no node labels; give a graph whose y has a class for each of its nodes.")
-    labels = graph.y[:, 0] if graph.y.ndim == 2 and graph.y.shape[1] == 1 else graph.y
-    if labels.ndim == 2:
-        several = labels if np.issubdtype(labels.dtype, np.floating) else labels.astype(np.float32)
-        several = np.where(several == -1, np.nan, several).astype(several.dtype)
-        if not np.isin(several[~np.isnan(several)], (0, 1)).all():
-            raise GpmError(
-                f"the node labels of {title} have {labels.shape[1]} columns that are not 0 or 1; give yes-or-no labels."
-            )
-        return several
-    if not np.issubdtype(labels.dtype, np.floating):
-        return labels.astype(np.int64, copy=False)
-    whole = np.where(np.isnan(labels), -1, labels)
-    if not (np.isfinite(whole) & (whole == np.floor(whole))).all():
-        raise GpmError(f"the node labels of {title} are not whole numbers; number the classes 0, 1, 2, and so on.")
-    return whole.astype(np.int64)
+    return as_columns(labels)
 
 
-def _own(graph: Graph, title: str, masks: Masks | None) -> NodeData:
-    """The data of a user, who has published a split if there are masks."""
-    data = _build(graph, title, masks)
-    return replace(
-        data,
-        split=DEFAULT_SPLIT if masks is None else "public",
-        metric="accuracy" if data.labels.ndim == 1 else "roc_auc",
-    )
-
-
-def _named(name: str, entry: Entry) -> NodeData:
+def _named(name: str, entry: Entry, metric: str) -> NodeData:
     graph, masks = _open(name, entry)
-    data = _build(graph, entry.title, masks)
-    return replace(data, split=entry.split, metric=entry.metric, class_names=entry.classes)
+    data = build_node_data(graph, entry.title, metric or entry.metric, masks)
+    return replace(data, split=entry.split, class_names=entry.classes)
 
 
 def _open(name: str, entry: Entry) -> tuple[Graph, Masks | None]:
@@ -149,15 +155,6 @@ def _open(name: str, entry: Entry) -> tuple[Graph, Masks | None]:
         return Graph.from_pyg(list(dataset)), None
     data = dataset[0]
     return Graph.from_pyg(data), find_masks(data)
-
-
-def _build(graph: Graph, title: str, masks: Masks | None) -> NodeData:
-    labels = check_node_labels(graph, title)
-    if masks is not None:
-        if len(masks.train) != graph.num_nodes:
-            raise GpmError(f"the masks of {title} have {len(masks.train):,} rows for {graph.num_nodes:,} nodes.")
-        masks = masks.restrict(is_labelled(labels))
-    return NodeData(graph if labels is graph.y else replace(graph, y=labels), title, masks=masks)
 
 
 def _read_masks(path: Path) -> Masks | None:

@@ -81,7 +81,7 @@ def find_instance(run: Run, name: Any) -> NDArray[np.int64]:
     if level == "node":
         return np.array([graph.find(name)])
     if level == "graph":
-        number = find_graph(name, graph.num_graphs)
+        number = find_graph(name, graph.num_graphs, getattr(run.data, "names", None))
         if graph.graph_ptr is not None and graph.graph_ptr[number] == graph.graph_ptr[number + 1]:
             raise GpmError(f"graph {number} has no nodes, so there is nothing to explain.")
         return np.array([number])
@@ -96,24 +96,27 @@ def class_names(run: Run) -> tuple[str, ...]:
     if isinstance(task, LinkTask):
         return ("no link", "link")
     if isinstance(task, ValueTask):
+        if len(task.target_names) == task.outputs:
+            return tuple(task.target_names)
         return ("value",) if task.outputs == 1 else tuple(f"value {i}" for i in range(task.outputs))
     assert isinstance(task, ClassTask)
-    known = getattr(run.data, "class_names", ())
+    if not (known := getattr(run.data, "class_names", ())):
+        return tuple(map(str, task.names))
     return tuple(known[c] if c < len(known) else str(c) for c in task.classes)
 
 
 def find_target(run: Run, wanted: str | int | None, bag: Bag) -> int | None:
     """The place of a class among the outputs, by its name or by its number in the data; None for the predicted one."""
+    names = class_names(run)
     if wanted is None or wanted == "":
         if bag.classes > 1 and isinstance(run.task, ValueTask):
-            raise GpmError(f"{run.folder} predicts several values; name one with --target, as in 'value 0'.")
+            raise GpmError(f"{run.folder} predicts several values; name one with --target, as in {names[0]!r}.")
         return None
-    names = class_names(run)
+    if str(wanted) in names:
+        return names.index(str(wanted))
     if isinstance(run.task, ClassTask) and str(wanted) in map(str, run.task.classes):
         return [str(c) for c in run.task.classes].index(str(wanted))
-    if str(wanted) not in names:
-        raise GpmError(f"there is no class {str(wanted)!r}.{nearest(str(wanted), names)} Classes: {', '.join(names)}.")
-    return names.index(str(wanted))
+    raise GpmError(f"there is no class {str(wanted)!r}.{nearest(str(wanted), names)} Classes: {', '.join(names)}.")
 
 
 def _assemble(run: Run, instance: NDArray, ranking: Ranking, others: list[Bag], top: int, room: int) -> Explanation:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from gpm.config import Config
 from gpm.errors import GpmError
+from gpm.files import YAML_BYTES, parse_yaml
 
 if TYPE_CHECKING:
     from gpm.tasks.metrics import Metric
@@ -44,14 +42,6 @@ class Recipe:
         """All but the options, as plain values."""
         return {key: value for key, value in asdict(self).items() if key != "config"}
 
-    @classmethod
-    def from_facts(cls, path: Path, config: Config) -> Recipe:
-        """The recipe that a run folder remembers."""
-        try:
-            return cls(config=config, **json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, json.JSONDecodeError, TypeError):
-            raise GpmError(f"cannot read {path}: it is missing or damaged; train again.") from None
-
     def beside_paper(self, metric: Metric) -> str:
         """What to print after a figure."""
         if self.paper_mean is None:
@@ -78,6 +68,8 @@ def find_recipe(name: str) -> Recipe | None:
         if not path.is_file():
             raise GpmError(f"there is no recipe file {path}.")
         try:
+            if path.stat().st_size > YAML_BYTES:
+                raise GpmError(f"{path} has more than {YAML_BYTES:,} bytes; it is no recipe.")
             return read_recipe(path.stem, path.read_text(encoding="utf-8"), str(path))
         except (OSError, UnicodeDecodeError) as error:
             raise GpmError(f"cannot read {path} ({type(error).__name__}); save it as UTF-8 text.") from None
@@ -90,14 +82,15 @@ def find_recipe(name: str) -> Recipe | None:
 def read_recipe(name: str, text: str, source: str) -> Recipe:
     """Read a recipe: options, and about, note, paper and paper_result beside them."""
     try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise GpmError(f"{source} is not YAML: {' '.join(str(error).split())}.") from None
+        values = parse_yaml(text)
+    except ValueError as error:
+        raise GpmError(f"{source} is not YAML: {str(error).rstrip('.')}.") from None
     if not isinstance(values, dict) or not values.get("data"):
         raise GpmError(f"{source} must hold options as 'key: value', with data among them.")
     about, note, paper = values.pop("about", ""), values.pop("note", ""), values.pop("paper", {})
     result = values.pop("paper_result", [None, None])
-    if not isinstance(result, list) or len(result) != 2:
+    figures = isinstance(result, list) and all(type(figure) in (int, float, type(None)) for figure in result)
+    if not figures or len(result) != 2 or (result[0] is None) != (result[1] is None):
         raise GpmError(f"{source}: paper_result must be [mean, standard deviation] in percent, got {result!r}.")
     mean, std = result
     return Recipe(name, Config.from_dict(values, source), about, mean, std, paper, note)

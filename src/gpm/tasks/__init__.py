@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,8 +32,8 @@ class Task(Protocol):
     def targets(self) -> Tensor: ...
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor: ...
     def score(self, logits: Tensor, targets: Tensor) -> dict[str, float]: ...
-    def answers(self, logits: Tensor) -> Tensor: ...
-    def table(self, logits: Tensor) -> dict[str, Any]: ...
+    def answers(self, logits: Tensor, temperature: float = 1.0) -> Tensor: ...
+    def table(self, logits: Tensor, temperature: float = 1.0) -> dict[str, Any]: ...
     def facts(self) -> dict[str, Any]: ...
     def describe(self) -> str: ...
 
@@ -43,8 +44,9 @@ def make_task(data: TaskData, split: Split, config: Config) -> Task:
         assert isinstance(split, LinkSplit)
         return LinkTask(config.metric, config.protocol, config.smoothing, torch.tensor(split.labels))
     if is_regression(data.labels, config.metric):
-        return ValueTask.of(data.labels, config.metric, split.train)
-    return ClassTask.of(data.labels, config.metric, config.smoothing)
+        return replace(ValueTask.of(data.labels, config.metric, split.train), target_names=data.targets)
+    task = ClassTask.of(data.labels, config.metric, config.smoothing)
+    return replace(task, class_names=_name_classes(task, data.class_names), target_names=data.targets)
 
 
 def load_task(facts: dict[str, Any], labels: NDArray | None) -> Task:
@@ -52,6 +54,11 @@ def load_task(facts: dict[str, Any], labels: NDArray | None) -> Task:
     kinds: dict[str, Any] = {"links": LinkTask, "values": ValueTask}
     task: Task = kinds.get(facts.get("kind", ""), ClassTask).from_facts(facts, labels)
     return task
+
+
+def _name_classes(task: ClassTask, known: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of a task's classes, out of those of 0, 1, ...; a class beyond them is called by its number."""
+    return tuple(known[c] if 0 <= c < len(known) else str(c) for c in task.classes) if known else ()
 
 
 def is_regression(labels: NDArray, metric: str) -> bool:

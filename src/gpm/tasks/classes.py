@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,8 @@ from torch.nn import functional
 from torchmetrics.functional import classification as scores
 
 from gpm.errors import GpmError
-from gpm.tasks.metrics import METRICS
+from gpm.tables import distinct
+from gpm.tasks.metrics import METRICS, cool
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +28,8 @@ class ClassTask:
             classes; over all decisions if there are several labels).
         smoothing: Label smoothing of the loss.
         targets: Number of the class `[N]`, -1 where unknown, or labels `[N, C]`, NaN where unknown.
+        class_names: What the user calls each of the classes; empty if they are known by their values.
+        target_names: What the user calls the label, or each of several; empty if they have no names.
     """
 
     classes: list[int]
@@ -34,6 +37,8 @@ class ClassTask:
     metric: str
     smoothing: float = 0.0
     targets: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
+    class_names: tuple[str, ...] = ()
+    target_names: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, labels: NDArray, metric: str, smoothing: float = 0.0, classes: list[int] | None = None) -> ClassTask:
@@ -64,20 +69,28 @@ class ClassTask:
     @classmethod
     def from_facts(cls, facts: dict[str, Any], labels: NDArray | None) -> ClassTask:
         """The task of a trained model, on some labels or on none."""
-        if labels is None:
-            return cls(facts["classes"], facts["multilabel"], facts["metric"])
-        return cls.of(labels, facts["metric"], facts.get("smoothing", 0.0), facts["classes"])
+        task = cls(facts["classes"], facts["multilabel"], facts["metric"])
+        if labels is not None:
+            task = cls.of(labels, facts["metric"], facts.get("smoothing", 0.0), facts["classes"])
+        classes, targets = (tuple(map(str, facts.get(key) or ())) for key in ("class_names", "target_names"))
+        return replace(task, class_names=classes, target_names=targets)
 
     def facts(self) -> dict[str, Any]:
         """What a run folder remembers."""
         return {
             "kind": "classes", "metric": self.metric, "multilabel": self.multilabel, "classes": self.classes,
-            "smoothing": self.smoothing,
+            "smoothing": self.smoothing, "class_names": list(self.class_names), "target_names": list(self.target_names),
         }  # fmt: skip
 
     @property
     def outputs(self) -> int:
         return len(self.classes)
+
+    @property
+    def names(self) -> list[Any]:
+        """What each class or label is called: its name, or its number if it has none."""
+        known = self.target_names if self.multilabel and self.target_names else self.class_names
+        return list(known) if len(known) == self.outputs else list(self.classes)
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Cross-entropy; for several labels, its mean over those that are known."""
@@ -87,8 +100,9 @@ class ClassTask:
         wanted = targets[known] * (1 - self.smoothing) + self.smoothing / 2
         return functional.binary_cross_entropy_with_logits(logits[known], wanted)
 
-    def answers(self, logits: Tensor) -> Tensor:
+    def answers(self, logits: Tensor, temperature: float = 1.0) -> Tensor:
         """`[B, C]`: of the classes, adding up to 1; or of each label."""
+        logits = cool(logits, temperature)
         return logits.sigmoid() if self.multilabel else logits.softmax(-1)
 
     def score(self, logits: Tensor, targets: Tensor) -> dict[str, float]:
@@ -121,13 +135,23 @@ class ClassTask:
         """The most probable class of each `[B]`; for several labels, yes or no `[B, C]`."""
         return answers >= 0.5 if self.multilabel else np.asarray(np.take(self.classes, answers.argmax(1)))
 
-    def table(self, logits: Tensor) -> dict[str, Any]:
-        """The answers by column: prediction, and the probability of each class or label."""
-        answers = self.answers(logits).numpy()
-        said = self.choose(answers).tolist()
-        if self.multilabel:
-            said = [" ".join(str(c) for c, yes in zip(self.classes, row, strict=True) if yes) for row in said]
-        return {"prediction": said} | {f"p_{name}": answers[:, i] for i, name in enumerate(self.classes)}
+    def say(self, answers: NDArray) -> list[Any]:
+        """The same in the user's names: a class each; of several labels, those that apply."""
+        names = self.names
+        if not self.multilabel:
+            return [names[i] for i in answers.argmax(1).tolist()]
+        between = "; " if names != list(self.classes) else " "
+        return [between.join(str(names[i]) for i, yes in enumerate(row) if yes) for row in (answers >= 0.5).tolist()]
+
+    def table(self, logits: Tensor, temperature: float = 1.0) -> dict[str, Any]:
+        """The answers by column: prediction, and the probability of each class or label.
+
+        What is predicted does not depend on the temperature, not even by rounding.
+        """
+        answers = self.answers(logits, temperature).numpy()
+        columns = distinct([f"p_{name}" for name in self.names])
+        said = self.say(self.answers(logits).numpy())
+        return {"prediction": said} | {column: answers[:, i] for i, column in enumerate(columns)}
 
     def describe(self) -> str:
         """In words: how many classes, and the metric."""

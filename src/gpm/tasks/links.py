@@ -13,7 +13,7 @@ from torch.nn import functional
 from torchmetrics.functional import classification as scores
 
 from gpm.errors import GpmError
-from gpm.tasks.metrics import METRICS
+from gpm.tasks.metrics import METRICS, cool
 
 HITS = (20, 50, 100)
 
@@ -56,9 +56,9 @@ class LinkTask:
         wanted = targets.to(logits.dtype) * (1 - self.smoothing) + self.smoothing / 2
         return functional.binary_cross_entropy_with_logits(logits[:, 0], wanted)
 
-    def answers(self, logits: Tensor) -> Tensor:
+    def answers(self, logits: Tensor, temperature: float = 1.0) -> Tensor:
         """Probabilities `[B, 1]`."""
-        return logits.sigmoid()
+        return cool(logits, temperature).sigmoid()
 
     def score(self, logits: Tensor, targets: Tensor) -> dict[str, float]:
         """All metrics, the chosen one first.
@@ -84,9 +84,9 @@ class LinkTask:
         chosen = {self.metric: found[self.metric]}
         return chosen | found | {"loss": float(self.loss(logits, targets))}
 
-    def table(self, logits: Tensor) -> dict[str, Any]:
+    def table(self, logits: Tensor, temperature: float = 1.0) -> dict[str, Any]:
         """The answers by column."""
-        return {"probability": self.answers(logits)[:, 0].float().numpy()}
+        return {"probability": self.answers(logits, temperature)[:, 0].numpy()}
 
     def describe(self) -> str:
         """In words."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from torch import Tensor
+
 
 @dataclass(frozen=True)
 class Metric:
@@ -46,3 +48,8 @@ METRICS = {
 def show_scores(scores: dict[str, float]) -> str:
     """Some figures in one line."""
     return ", ".join(f"{METRICS[name].title} {METRICS[name].show(value)}" for name, value in scores.items())
+
+
+def cool(logits: Tensor, temperature: float) -> Tensor:
+    """Logits by a temperature: above 1 the probabilities are less sure. In double precision, so that none are tied."""
+    return logits if temperature == 1 else logits.double() / temperature

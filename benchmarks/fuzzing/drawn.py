@@ -1,0 +1,6 @@
+def run(random, folder):
+    return "success"
+
+
+def warm():
+    pass

@@ -1,0 +1,101 @@
+"""Labels of nodes or graphs in their one form: classes, several yes-or-no labels, or values."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpm.data.splits import is_labelled
+from gpm.errors import GpmError
+
+VALUE_METRICS = ("mae", "rmse")
+
+
+def read_labels(labels: NDArray, metric: str, level: str, title: str) -> NDArray:
+    """Put labels into their one form.
+
+    Args:
+        labels: As they come, `[N]` or `[N, C]`.
+        metric: "mae" or "rmse" to read them as values, another to read them as classes.
+        level: Whose they are, "node" or "graph", for sentences.
+        title: Of the data, for sentences.
+
+    Returns:
+        For "mae" and "rmse" values, float32 `[N]` or `[N, C]`, NaN where unknown. Else classes, int64 `[N]`, negative
+        where unknown; or several yes-or-no labels, float32 `[N, C]`, NaN where unknown.
+    """
+    labels = as_columns(labels)
+    if labels.dtype.kind not in "biuf":
+        raise GpmError(f"the {level} labels of {title} are {labels.dtype}; number the classes 0, 1, 2, and so on.")
+    read = _as_values if metric in VALUE_METRICS else _as_classes if labels.ndim == 1 else _as_several
+    form = read(labels, level, title)
+    if not is_labelled(form).any():
+        raise GpmError(f"all {level}s of {title} are without a label; give at least some of them a y.")
+    return form
+
+
+def as_columns(labels: NDArray) -> NDArray:
+    """Labels `[N]`, or `[N, C]` with C > 1."""
+    return labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+
+
+def guess_metric(labels: NDArray, *, whole: bool) -> str:
+    """The metric that labels ask for by what they look like.
+
+    Args:
+        labels: As they come.
+        whole: Floats that are whole numbers are classes, as labels of nodes are; else 0.0 and 1.0 alone are.
+    """
+    labels = as_columns(labels)
+    if np.issubdtype(labels.dtype, np.floating):
+        known = labels[np.isfinite(labels)]
+        classes = (known == np.floor(known)).all() if whole else is_yes_or_no(labels)
+        if not classes:
+            return "mae"
+    return "accuracy" if labels.ndim == 1 else "roc_auc"
+
+
+def count_outputs(labels: NDArray) -> int:
+    """Classes, or labels or values each where there are such."""
+    if np.issubdtype(labels.dtype, np.floating):
+        return 1 if labels.ndim == 1 else labels.shape[1]
+    return int(labels.max()) + 1
+
+
+def is_yes_or_no(labels: NDArray) -> bool:
+    """Whether all that is known is 0 or 1."""
+    return bool(np.isin(labels[~np.isnan(labels)], (0, 1)).all())
+
+
+def _as_values(labels: NDArray, level: str, title: str) -> NDArray:
+    with np.errstate(over="ignore"):
+        values = labels.astype(np.float32, copy=False)
+    if (infinite := np.flatnonzero(np.isinf(values).reshape(len(values), -1).any(axis=1))).size:
+        raise GpmError(
+            f"{level} {infinite[0]} of {title} has an infinite or far too large target; give a number, or NaN if it is "
+            "unknown."
+        )
+    return values
+
+
+def _as_classes(labels: NDArray, level: str, title: str) -> NDArray:
+    if not np.issubdtype(labels.dtype, np.floating):
+        return labels.astype(np.int64, copy=False)
+    whole = np.where(np.isnan(labels), -1, labels)
+    if not (np.isfinite(whole) & (whole == np.floor(whole)) & (np.abs(whole) < 2**53)).all():
+        raise GpmError(
+            f"the {level} labels of {title} are not whole numbers; number the classes 0, 1, 2, and so on, or choose "
+            "--metric mae to predict values."
+        )
+    return whole.astype(np.int64)
+
+
+def _as_several(labels: NDArray, level: str, title: str) -> NDArray:
+    several = labels.astype(np.float32)
+    several[several == -1] = np.nan
+    if not is_yes_or_no(several):
+        raise GpmError(
+            f"the {level} labels of {title} have {labels.shape[1]} columns that are not 0 or 1; give yes-or-no labels, "
+            "or choose --metric mae to predict values."
+        )
+    return several

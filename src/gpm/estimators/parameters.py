@@ -1,0 +1,97 @@
+"""Parameters in scikit-learn's manner: stored as they are given, got, set, and shown where they differ."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, fields
+from typing import Any, Self
+
+import numpy as np
+
+from gpm.config import RANGES, Config
+from gpm.errors import GpmError, nearest, whole_number
+
+# Options of a run that are no parameters, and where they are said instead.
+_ELSEWHERE = {
+    "seed": "give random_state",
+    "data": "give the graph to fit",
+    "task": "the class says it",
+    "smiles": "give fit the SMILES",
+    "target": "give it to fit",
+}
+_OWN: dict[str, Any] = {"device": "auto", "progress": False, "random_state": 0}
+
+
+def defaults() -> dict[str, Any]:
+    """All parameters with their defaults."""
+    found = dict(_OWN)
+    for entry in fields(Config):
+        if entry.name not in _ELSEWHERE:
+            made = entry.default_factory
+            found[entry.name] = entry.default if made is MISSING else made()
+    return found
+
+
+def as_seed(random_state: Any) -> int:
+    """The seed that a random state stands for: itself, drawn from a generator, or for None a fresh one."""
+    if random_state is None:
+        random_state = np.random.default_rng()
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    seed = whole_number(random_state, "random_state")
+    if not 0 <= seed <= RANGES["seed"][1]:
+        raise GpmError(f"random_state must lie between 0 and 2**63 - 1, got {seed}.")
+    return seed
+
+
+class Parameters:
+    """What the estimators have in common as long as they are not fitted.
+
+    Parameters are kept as attributes of their names, just as they were given; `fit` checks their values.
+    """
+
+    device: str
+    progress: bool
+    random_state: Any
+
+    def __init__(self, *, device: str = "auto", progress: bool = False, random_state: Any = 0, **options: Any) -> None:
+        self._check_names(options)
+        vars(self).update(defaults() | {"device": device, "progress": progress, "random_state": random_state} | options)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """All parameters by name, as scikit-learn asks for them; none of them has parameters of its own."""
+        return {name: getattr(self, name) for name in defaults()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change parameters; a model that is fitted already stays as it is."""
+        self._check_names(params)
+        vars(self).update(params)
+        return self
+
+    def _check_names(self, given: dict[str, Any]) -> None:
+        known = defaults()
+        for name in given:
+            if name in _ELSEWHERE:
+                raise GpmError(f"{name} is no parameter of {type(self).__name__}; {_ELSEWHERE[name]}.")
+            if name not in known:
+                raise GpmError(f"{type(self).__name__} has no parameter {name!r}.{nearest(name, known)}")
+
+    def _check_values(self) -> None:
+        """Refuse values that no training could be made with."""
+        Config.from_dict(self._options())
+        if not isinstance(self.random_state, (np.random.Generator, np.random.RandomState)):  # which would draw
+            as_seed(self.random_state)
+
+    def _options(self) -> dict[str, Any]:
+        """The options of a training, but for its seed."""
+        return {name: getattr(self, name) for name in defaults() if name not in _OWN}
+
+    def __repr__(self) -> str:
+        usual, now = defaults(), self.get_params()
+        changed = ", ".join(f"{name}={now[name]!r}" for name in now if not _same(now[name], usual[name]))
+        return f"{type(self).__name__}({changed})"
+
+
+def _same(value: Any, other: Any) -> bool:
+    return value is other or (type(value) is type(other) and bool(value == other))

@@ -1,0 +1,281 @@
+"""One training in its folder: prepared, fitted so that it can be killed at any time, scored and written down."""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from gpm.checksums import write_checksums
+from gpm.config import SIZES, Config
+from gpm.data.links import LinkData
+from gpm.data.load import TaskData, walked_graph
+from gpm.data.splits import PARTS, Split
+from gpm.errors import GpmError
+from gpm.files import write_json
+from gpm.folder import PART, is_complete
+from gpm.predictor import Predicts
+from gpm.recipes import Recipe, is_comparable
+from gpm.run import (
+    CONFIG,
+    ENVIRONMENT,
+    HISTORY,
+    MODEL,
+    PREDICTIONS,
+    RESULT,
+    SPLIT,
+    STATE,
+    WEIGHTS,
+    Run,
+    build_predictor,
+    load_weights,
+    save_weights,
+    write_config,
+    write_facts,
+)  # fmt: skip
+from gpm.summary import environment
+from gpm.tasks import ClassTask, Task, make_task
+from gpm.tasks.metrics import METRICS, show_scores
+
+Tracker = Literal["none", "tensorboard", "wandb", "mlflow"]
+_log = logging.getLogger("gpm")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training: what, on what, where to, and how it is shown."""
+
+    config: Config
+    data: TaskData
+    digest: str
+    folder: Path
+    recipe: Recipe
+    device: str = "cpu"
+    track: Tracker = "none"
+    baselines: bool = False
+    quiet: bool = False
+
+
+def carry_out(job: Job) -> Run:
+    """Train, score and write all that makes up a run; what an interrupted training has done is not done again."""
+    folder = job.folder
+    if is_complete(folder):
+        return Run(folder, job.data, job.device)
+    if (folder / RESULT).is_file():
+        run = Run(folder, job.data, job.device)
+    else:
+        begun = (folder / CONFIG).is_file()
+        split = Split.load(folder / SPLIT) if begun else draw_split(job.data, job.config)
+        prepared = _prepare(job, split)  # before anything is written: most mistakes show here
+        if not begun:
+            _begin(job, split)
+        run = _fit(job, split, *prepared)
+    if job.baselines and "baselines" not in run.result:
+        _score_baselines(run)
+    (folder / STATE).unlink(missing_ok=True)
+    write_checksums(folder)
+    return run
+
+
+def draw_split(data: TaskData, config: Config) -> Split:
+    """The parts that the options name, none of them empty."""
+    kind = "" if config.split == "auto" else config.split
+    if isinstance(data, LinkData):
+        split: Split = data.make_split(config.seed, kind, config.protocol)
+    else:
+        split = data.make_split(config.seed, kind)
+    for part in PARTS:
+        if not len(getattr(split, part)):
+            raise GpmError(f"no {data.level} is in the {part} part of split {split.name!r}; try --split 60/20/20.")
+    return split
+
+
+def _begin(job: Job, split: Split) -> None:
+    """Write what is known before the first epoch."""
+    for stale in (CONFIG, WEIGHTS, MODEL, STATE, HISTORY):
+        (job.folder / stale).unlink(missing_ok=True)
+    split.save(job.folder / SPLIT)
+    write_json(job.folder / "recipe.json", job.recipe.facts())
+    write_json(job.folder / ENVIRONMENT, environment())
+    write_config(job.folder / CONFIG, job.config)  # last: from here on the run can be gone on with
+
+
+def _prepare(job: Job, split: Split) -> tuple[Task, Predicts]:
+    """The task and a model with fresh weights."""
+    config, data = job.config, job.data
+    torch.manual_seed(config.seed)
+    task = make_task(data, split, config)
+    graph, seen = walked_graph(data, split), split.train if data.level == "graph" else None
+    return task, build_predictor(config, graph, task.outputs, data.level, device=job.device, seen=seen)
+
+
+def _fit(job: Job, split: Split, task: Task, predictor: Predicts) -> Run:
+    """Train, keep the best, score it and write what is left to write."""
+    import lightning.pytorch as pl
+    from lightning.pytorch.callbacks import EarlyStopping
+
+    from gpm.callbacks import AtomicCheckpoints, History, KeepBest, Progress, SaveState, StoppedError
+    from gpm.learner import Examples, Learner
+
+    config, data, folder = job.config, job.data, job.folder
+    _announce(job, split, predictor, task)
+    learner = Learner(predictor, Examples(data, task, split, config.seed), config)
+    write_facts(folder, predictor, task, data.level, job.digest)
+    history, state = History(folder / HISTORY), SaveState(folder / STATE)
+    chosen = config.metric if config.select == "metric" else "loss"
+    best = KeepBest(chosen, lambda model: save_weights(model, folder / WEIGHTS))
+    callbacks: list[Any] = [history, best, Progress(config.metric, not job.quiet), state]
+    if config.patience:
+        mode = "max" if METRICS[chosen].larger else "min"
+        callbacks.insert(0, EarlyStopping(f"val_{chosen}", mode=mode, patience=config.patience))
+    with calm():
+        kind, _, index = job.device.partition(":")
+        trainer = pl.Trainer(
+            accelerator=kind,
+            devices=[int(index)] if index else 1,
+            precision=config.precision,
+            max_epochs=config.epochs,
+            gradient_clip_val=config.clip,
+            callbacks=callbacks,
+            logger=_loggers(job),
+            plugins=[AtomicCheckpoints()],
+            default_root_dir=folder,
+            num_sanity_val_steps=0,
+            log_every_n_steps=1,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            use_distributed_sampler=False,
+        )
+        try:
+            with state.listening():
+                saved = str(folder / STATE) if (folder / STATE).is_file() else None
+                trainer.fit(learner, ckpt_path=saved, weights_only=True)
+        except StoppedError:
+            raise KeyboardInterrupt from None
+    _close(trainer.loggers)
+    if not best.epoch:
+        (folder / CONFIG).unlink()  # there is nothing to go on with
+        raise GpmError("the validation was never a number: the training diverged; lower --lr.")
+    load_weights(predictor.model, folder / WEIGHTS)
+    run = Run(folder, data, job.device)
+    run.__dict__.update(predictor=predictor, task=task, split=split, config=config)  # they are loaded already
+    _finish(run, best.epoch, history.rows, job)
+    return run
+
+
+def _announce(job: Job, split: Split, predictor: Predicts, task: Task) -> None:
+    config, data = job.config, job.data
+    sizes = {shape: name for name, shape in SIZES.items()}
+    shape = (config.layers, config.heads, config.width)
+    size = f"size {sizes[shape]}, " if shape in sizes else ""
+    parameters = predictor.model.count_parameters()
+    _log.info("%s: %s; %s", data.title, data.graph.summary(), task.describe())
+    _log.info(
+        "split %s: %d train, %d val, %d test (%s)",
+        split.name,
+        *map(len, (split.train, split.val, split.test)),
+        split.digest,
+    )
+    if config.model != "gpm":
+        _log.info("model: %s, width %d, %s parameters", config.model, config.width, f"{parameters:,}")
+        return
+    _log.info(
+        "model: %s%d layer(s), %d heads, width %d, %s parameters; patterns of lengths %s, %d of %d in training",
+        size, *shape, f"{parameters:,}", config.lengths, config.patterns, config.pool,
+    )  # fmt: skip
+
+
+@contextmanager
+def calm() -> Iterator[None]:
+    """Without Lightning's own remarks, of which none is for the user."""
+    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", category=UserWarning, module="lightning")
+            warnings.filterwarnings("ignore", message=".*treespec.*")
+            warnings.filterwarnings("ignore", category=DeprecationWarning)
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _loggers(job: Job) -> Any:
+    """The trackers that the user asked for; the CSV log is always there."""
+    if job.track == "none":
+        return False
+    from lightning.pytorch import loggers
+
+    if job.track == "tensorboard":
+        return loggers.TensorBoardLogger(str(job.folder), name="", version="tensorboard")
+    if job.track == "wandb":
+        return loggers.WandbLogger(name=_title(job.folder), project=f"gpm-{job.recipe.name}", save_dir=str(job.folder))
+    return loggers.MLFlowLogger(experiment_name=f"gpm-{job.recipe.name}", run_name=_title(job.folder))
+
+
+def _title(folder: Path) -> str:
+    return folder.name.removesuffix(PART)
+
+
+def _close(loggers: list[Any]) -> None:
+    """End what would go on writing into a folder that is about to be renamed."""
+    for logger in loggers:
+        if finish := getattr(logger.experiment, "finish", None):
+            finish()
+
+
+def _finish(run: Run, best_epoch: int, rows: list[dict[str, float]], job: Job) -> None:
+    """Score the kept weights with all patterns; the test part is read here, once."""
+    from gpm.card import write_card
+
+    config, metric = run.config, run.config.metric
+    said = {part: run.read(part, progress=not job.quiet) for part in ("val", "test")}
+    scores = {part: run.score(part, logits) for part, logits in said.items()}
+    run.describe(run.split.test, said["test"]).save(run.folder / PREDICTIONS)
+    used = f", with {config.pool} patterns" if config.model == "gpm" else ""
+    content = {
+        "data": run.data.title, "task": run.data.level, "model": config.model, "metric": metric, "val": scores["val"],
+        "test": scores["test"], "seed": config.seed,
+        "protocol": f"split {run.split.name}; epoch chosen by validation {config.select}; test read once{used}",
+        "split_digest": run.split.digest, "best_epoch": best_epoch, "epochs": len(rows),
+        "train_seconds": rows[-1]["seconds"], "date": time.strftime("%Y-%m-%d"),
+    }  # fmt: skip
+    write_card(run, content, job.recipe)
+    write_json(run.folder / RESULT, content)  # last: what has a result is trained and scored
+    kind = METRICS[metric]
+    figures = f"test {kind.show(scores['test'][metric])}, val {kind.show(scores['val'][metric])}"
+    spent = f"(epoch {best_epoch} of {len(rows)}, {rows[-1]['seconds']:.0f} s)"
+    _log.info("%s %s: %s %s%s", run.data.title, kind.title, figures, spent, _beside_paper(job))
+    if len(scores["test"]) > 3:
+        _log.info("test: %s", show_scores(scores["test"]))
+    if config.task == "link" and config.protocol == "paper":
+        _log.info("protocol paper: test edges are walked, so that this is no measure of quality; see strict")
+
+
+def _beside_paper(job: Job) -> str:
+    """The paper's figure, where the run is of its model and protocol."""
+    return job.recipe.beside_paper(METRICS[job.config.metric]) if is_comparable(job.config, job.recipe.changed) else ""
+
+
+def _score_baselines(run: Run) -> None:
+    """Score the baselines on the run's split, print them and add them to its result."""
+    from gpm.baselines import score_baselines
+
+    assert isinstance(run.task, ClassTask)
+    found = score_baselines(run.data.graph, run.task, run.split, run.config.seed)
+    write_json(run.folder / RESULT, run.result | {"baselines": found})
+    _log.info(
+        "beside it: most frequent class %.2f%%, MLP on features alone %.2f%%",
+        100 * found["majority"],
+        100 * found["mlp"],
+    )

@@ -1,0 +1,137 @@
+"""The statistics by which columns become features, as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from gpm.errors import GpmError
+from gpm.importer.cells import LARGEST, cells, fetch, passes, refuse, value
+from gpm.importer.kinds import BUCKETS, MOST_VALUES, is_bag
+from gpm.importer.schema import MOST_BUCKETS
+
+if TYPE_CHECKING:
+    from gpm.importer.schema import Column
+    from gpm.importer.sources import Table
+
+NUMBERS = ("number", "date", "flag")
+
+
+def fit_encoding(table: Table, columns: Mapping[str, Column]) -> list[dict[str, Any]]:
+    """Take the statistics of a table's features.
+
+    Numbers and dates are standardised, categories get a column each, text is hashed. A table of numbers and flags that
+    are mostly zero, as bags of words and one-hot tables are, is kept as it is: the model scales such tables by itself.
+
+    Returns:
+        A dict of plain values per feature. All have `column`, `kind` and `fill`, the entries of a row that are not zero
+        on average. Numbers, dates and flags have `mean` and `std` (0 and 1 where they are kept as they are; `std` is 0
+        where all are equal), the range `low` to `high`, and `missing`, whether a further column says that a cell is
+        missing; categories have `values` and `other`, whether the rarer ones share a further column; text has
+        `buckets`.
+    """
+    features = {name: column for name, column in columns.items() if column.role == "feature"}
+    of = {kind: {n: c for n, c in features.items() if c.kind == kind} for kind in (*NUMBERS, "category", "text")}
+    plain = not (of["date"] or of["category"] or of["text"])
+    found = _fit_numbers(table, {name: c.kind for name, c in features.items() if c.kind in NUMBERS}, plain)
+    found |= _fit_categories(table, of["category"]) | _fit_texts(table, of["text"])
+    return [{"column": name, "kind": features[name].kind} | found[name] for name in features]
+
+
+def check_encoding(values: Any, source: str) -> list[dict[str, Any]]:
+    """An encoding that comes from a file, if it is one; a damaged or strange one is an error that names the source."""
+    listed: list[Any] = values if isinstance(values, list) else [None]
+    for place, entry in enumerate(listed):
+        if not (isinstance(entry, dict) and _is_entry(entry)):
+            raise GpmError(f"{source}: entry {place + 1} of its encoding is damaged; import the tables again.")
+    return listed
+
+
+def _is_entry(entry: dict[str, Any]) -> bool:
+    kind, numbers = entry.get("kind"), [entry.get("fill")]
+    if kind == "category":
+        values = entry.get("values")
+        fits = isinstance(values, list) and all(isinstance(text, str) for text in values)
+        fits &= isinstance(entry.get("other"), bool)
+    elif kind == "text":
+        buckets = entry.get("buckets")
+        fits = type(buckets) is int and 0 < buckets <= MOST_BUCKETS
+    else:
+        fits = kind in NUMBERS and isinstance(entry.get("missing"), bool)
+        numbers += [entry.get(key) for key in ("mean", "std", "low", "high")]
+    return fits and isinstance(entry.get("column"), str) and all(map(_is_finite, numbers))
+
+
+def _is_finite(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) <= LARGEST
+
+
+def _fit_numbers(table: Table, kinds: Mapping[str, str], plain: bool) -> dict[str, dict[str, Any]]:
+    counted: dict[str, list[Any]] = {}
+    for names in passes(list(kinds)):
+        read = cells(table, names, [kinds[name] for name in names])
+        read = f"SELECT c, x, {value(table, 'x', 'kind')} AS v FROM ({read})"
+        wrong = f"count_if(x IS NOT NULL AND (v IS NULL OR abs(v) > {LARGEST}))"
+        facts = f"{wrong}, count(*), count(v), count_if(v = 0), min(v), max(v), favg(v), stddev_pop(v)"
+        for place, mistakes, *found in fetch(table, f"SELECT c, {facts} FROM ({read}) GROUP BY c ORDER BY c"):
+            if mistakes:
+                raise refuse(table, names[place], kinds[names[place]])
+            counted[names[place]] = found
+    keep = plain and is_bag((low or 0.0, zeros, rows) for rows, _, zeros, low, *_ in counted.values())
+    none = [1, 1, 1, None, None, 0.0, 0.0]  # of a table without rows
+    return {name: _scale(*counted.get(name, none), keep=keep or kind == "flag") for name, kind in kinds.items()}
+
+
+def _scale(
+    rows: int, filled: int, zeros: int, low: float | None, high: float | None, mean: float, std: float, *, keep: bool
+) -> dict[str, Any]:
+    gone = 1 - filled / rows
+    if low is None or high is None:
+        low = high = mean = std = 0.0
+    elif low == high:
+        std = 0.0
+    facts = {"mean": mean, "std": std} | ({"mean": 0.0, "std": 1.0} if keep else _rounded(mean, std))
+    dense = (filled - zeros) / rows if keep else float(facts["std"] > 0)
+    return facts | {"low": low, "high": high, "missing": filled < rows, "fill": dense + gone}
+
+
+def _rounded(mean: float, std: float) -> dict[str, float]:
+    """Mean and deviation without the last digits, which depend on the order in which threads add up."""
+    std = float(f"{std:.10g}")
+    return {"mean": round(mean / std, 9) * std if std else mean, "std": std}
+
+
+def _fit_categories(table: Table, columns: Mapping[str, Column]) -> dict[str, dict[str, Any]]:
+    """The values of each column, sorted; of many the most frequent ones."""
+    found: dict[str, dict[str, Any]] = {
+        name: {"values": list(column.values), "other": False, "fill": 1.0}
+        for name, column in columns.items()
+        if column.values is not None
+    }
+    names = [name for name in columns if name not in found]
+    if not names:
+        return found
+    counts = f"SELECT c, x, count(*) AS n FROM ({cells(table, names)}) WHERE x IS NOT NULL GROUP BY c, x"
+    order = "row_number() OVER (PARTITION BY c ORDER BY n DESC, x)"
+    ranked = f"SELECT c, x, {order} AS place, sum(n) OVER (PARTITION BY c) AS filled FROM ({counts})"
+    kept = fetch(table, f"SELECT c, x, place, filled FROM ({ranked}) WHERE place <= {MOST_VALUES + 1}")
+    rows = max(table.count(), 1)
+    for place, name in enumerate(names):
+        mine = [(x, at, filled) for c, x, at, filled in kept if c == place]
+        values = sorted(x for x, at, _ in mine if at <= MOST_VALUES)
+        fill = float(mine[0][2]) / rows if mine else 0.0
+        found[name] = {"values": values, "other": len(mine) > MOST_VALUES, "fill": fill}
+    return found
+
+
+def _fit_texts(table: Table, columns: Mapping[str, Column]) -> dict[str, dict[str, Any]]:
+    if not columns:
+        return {}
+    names = list(columns)
+    words = "sum(length(x) - length(replace(x, ' ', '')) + 1) / count(*)"
+    found = dict(fetch(table, f"SELECT c, {words} FROM ({cells(table, names)}) GROUP BY c"))
+    sizes = {name: columns[name].buckets or BUCKETS for name in names}
+    return {
+        name: {"buckets": sizes[name], "fill": float(min(found.get(place) or 0.0, sizes[name]))}
+        for place, name in enumerate(names)
+    }

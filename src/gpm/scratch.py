@@ -1,0 +1,157 @@
+"""Folders that appear complete or not at all: made under another name, locked against a second maker, then renamed.
+
+Of a folder NAME there may stand beside it: `.NAME.lock` while someone makes it, `.NAME.<process>.<random>` where it is
+made, and `.NAME.old`, the folder that is being replaced. A killed process may leave them; the next one clears them, and
+where the kill fell between the two renames of a replacement, it puts the old folder back.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from gpm.errors import GpmError
+from gpm.files import WriteError, sync_folder
+
+if sys.platform != "win32":
+    import fcntl
+
+_MARK = ".writing"  # in a scratch folder: it may be removed
+
+
+@contextmanager
+def claiming(folder: Path) -> Iterator[None]:
+    """Be the only one who makes a folder; also clears what killed makers of it left.
+
+    An `OSError` in the block is a `GpmError` that names the folder, and SIGTERM ends the block as an exception does.
+    """
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock, handle = _take_lock(folder)
+        try:
+            with _ending_in_order():
+                _settle(folder)
+                yield
+        finally:
+            with suppress(OSError):
+                lock.unlink()
+            os.close(handle)
+    except OSError as error:
+        raise WriteError(folder, error) from None
+
+
+@contextmanager
+def scratch_for(folder: Path) -> Iterator[Path]:
+    """Give a folder beside a claimed one to work in; it is gone after the block, with all that was not published."""
+    scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.{os.getpid()}.", dir=folder.parent))
+    try:
+        (scratch / _MARK).touch()
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def publish(made: Path, folder: Path) -> None:
+    """Put a folder that was made in the scratch folder, and whose files are synced, in the place of the claimed one."""
+    old = aside(folder)
+    sync_folder(made)
+    if folder.exists():
+        folder.rename(old)
+    try:
+        made.rename(folder)
+    except BaseException:
+        if old.exists():
+            old.rename(folder)
+        raise
+    sync_folder(folder.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def aside(folder: Path) -> Path:
+    """Where a folder that is replaced waits until the new one is in its place."""
+    return folder.with_name(f".{folder.name}.old")
+
+
+def restore(folder: Path) -> None:
+    """Before a folder is read: put it back if its replacement was killed between the two renames."""
+    folder = folder.absolute()
+    if folder.exists() or not aside(folder).is_dir():
+        return
+    try:
+        with claiming(folder):
+            pass
+    except GpmError:
+        if not folder.exists():  # whoever replaces it may be done by now
+            old = aside(folder)
+            raise GpmError(f"{folder} was being replaced when a process ended; rename {old} to it.") from None
+
+
+def _settle(folder: Path) -> None:
+    old = aside(folder)
+    if old.is_dir() and not old.is_symlink():
+        if folder.exists():
+            shutil.rmtree(old)
+        else:
+            old.rename(folder)
+    made = re.compile(rf"\.{re.escape(folder.name)}\.\d+\.[a-z0-9_]{{8}}")
+    for path in folder.parent.iterdir():
+        if made.fullmatch(path.name) and path.is_dir() and not path.is_symlink():
+            if (path / _MARK).exists():
+                shutil.rmtree(path)
+            else:
+                with suppress(OSError):
+                    path.rmdir()  # only if it is empty: else it is none of ours
+
+
+def _take_lock(folder: Path) -> tuple[Path, int]:
+    lock = folder.with_name(f".{folder.name}.lock")
+    for _ in range(100):
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
+        try:
+            _hold(handle, folder)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(handle), lock.stat()):
+                    return lock, handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)  # whoever had it has just removed it
+    raise GpmError(f"{folder} cannot be locked: others keep making it; name another folder.")
+
+
+def _hold(handle: int, folder: Path) -> None:
+    if sys.platform == "win32":
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            raise GpmError(f"{folder} is being written by another process; wait, or name another folder.") from None
+        # other errors are of file systems that know no locks: better without one than not at all
+
+
+@contextmanager
+def _ending_in_order() -> Iterator[None]:
+    """Let SIGTERM raise `SystemExit`, so that what is half made is cleared."""
+    mine = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if mine:
+        signal.signal(signal.SIGTERM, _exit)
+    try:
+        yield
+    finally:
+        if mine:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _exit(number: int, frame: Any) -> NoReturn:
+    raise SystemExit(128 + number)
