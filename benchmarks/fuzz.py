@@ -127,7 +127,7 @@ def _take(reader: str, number: int, action: Any, place: Path, keep: Path, pipe: 
     outcome: dict[str, Any] = {"reader": reader, "number": number}
     try:
         outcome["outcome"] = action(folder)
-        check_nothing_left(temporary, {path.name for path in temporary.glob("torchinductor*")})
+        check_nothing_left(temporary, {path.name for path in temporary.glob("torch*")})
     except WrongAnswerError as failure:
         outcome |= {"outcome": "failure", "kind": failure.kind, "detail": failure.detail}
     except Exception as error:  # a mistake of ours
@@ -264,6 +264,7 @@ def warm() -> None:
     from fuzzing import drawn, graphs, options, runs, tables  # noqa: F401
 
     graphs.warm()
+    runs.warm()
 
 
 def main() -> int:
@@ -279,6 +280,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="gpm-fuzz-") as place:
         os.environ["GPM_DATA"] = str(Path(place) / "data")
         os.environ["GPM_FUZZ_RUNS"] = str(Path(place) / "runs")
+        (Path(place) / "runs").mkdir()
         warm()
         if given.only:
             return _again(given, Path(place))

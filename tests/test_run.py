@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from gpm import GpmError, Graph, Predictions, Run, train
-from gpm.run import FORMAT, read_config, write_config
+from gpm.facts import FORMAT
+from gpm.run import read_config, write_config
 from gpm.tasks import ClassTask
 
 NODES = 40

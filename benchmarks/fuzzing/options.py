@@ -111,6 +111,8 @@ def _plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, (np.ndarray, tuple, range)):
         return [_plain(one) for one in value]
+    if type(value) is int and abs(value) > 10**4000:
+        return 10**4000  # more digits than these Python does not write
     return str(value) if isinstance(value, (complex, Path, bytes)) else value
 
 

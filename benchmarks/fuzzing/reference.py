@@ -132,8 +132,7 @@ def read_records(content: bytes) -> Sheet:
     try:
         lines = content.decode("utf-8").split("\n")
         for line in lines:
-            if line.strip():
-                records.append(json.loads(line, parse_int=Number, parse_float=Number, object_pairs_hook=_pairs))
+            records += _values(line)
     except (ValueError, RecursionError) as error:
         raise RefusalError(str(error)) from None
     if not records or not all(isinstance(record, dict) for record in records):
@@ -143,6 +142,15 @@ def read_records(content: bytes) -> Sheet:
     names = first + sorted(name for name in names if name not in first)
     columns = [as_texts([record.get(name) for record in records]) for name in names]
     return Sheet(names, [list(row) for row in zip(*columns, strict=True)] if columns else [])
+
+
+def _values(line: str) -> Iterator[Any]:
+    """The values of a line; usually one, but they may follow each other."""
+    decoder, at = json.JSONDecoder(parse_int=Number, parse_float=Number, object_pairs_hook=_pairs), 0
+    while rest := line[at:].lstrip():
+        value, size = decoder.raw_decode(rest)
+        at = len(line) - len(rest) + size
+        yield value
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -170,7 +178,16 @@ def _as_text(value: Any, numeric: bool) -> Cell:
         return value if _fits(value) and not value.startswith("-0") else number_text(float(value))
     if isinstance(value, bool):
         return "true" if value else "false"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return value if isinstance(value, str) else json.dumps(_numeric(value), ensure_ascii=False, separators=(",", ":"))
+
+
+def _numeric(value: Any) -> Any:
+    """A nested value with its whole numbers as numbers again."""
+    if isinstance(value, dict):
+        return {key: _numeric(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_numeric(one) for one in value]
+    return int(value) if isinstance(value, Number) else value
 
 
 def number_text(value: float) -> Cell:

@@ -67,16 +67,16 @@ def run(random: Random, folder: Path) -> str:
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(content)
     tables = {key: folder / name for key, name in options["files"].items()}
-    if not _import(tables, story, random, folder):
+    if not import_files(tables, story, random, folder):
         return ERROR
     if kind == "folder" or (kind == "parquet" and broken):
         _open(folder / "out")
         return SUCCESS
-    _check_story(folder, files, options, story, broken)
+    check_story(folder, files, options, story, broken)
     return SUCCESS
 
 
-def _import(tables: dict[str, Path], story: Story, random: Random, folder: Path) -> bool:
+def import_files(tables: dict[str, Path], story: Story, random: Random, folder: Path) -> bool:
     """Import in Python or by the command; nothing may be left of a refusal, and nothing right be refused."""
     before, out = listing(folder), folder / "out"
     edges, said = tables.pop("edges"), dict(story.said)
@@ -113,7 +113,7 @@ def _open(out: Path) -> Graph:
     return graph
 
 
-def _check_story(folder: Path, files: dict[str, bytes], options: dict[str, Any], story: Story, broken: bool) -> None:
+def check_story(folder: Path, files: dict[str, bytes], options: dict[str, Any], story: Story, broken: bool) -> None:
     """What was imported is what a second reader finds in the files; and that is what was written into them."""
     from gpm.storage import read_extras
 
@@ -183,7 +183,10 @@ def _write_sheet(key: str, sheet: Sheet, kind: str, random: Random, story: Story
     blanks = story.plain and not any(" " in (c or " ") for row in (sheet.columns, *sheet.rows) for c in row)
     if blanks and random.random() < 0.2:
         mark, suffix = " ", "txt"
-    end = random.choice(["\n", "\n", "\n", "\r\n", "\r"])
+    ends = ["\n", "\n", "\n", "\r\n", "\r"]
+    if any("\n" in (cell or "") for row in (sheet.columns, *sheet.rows) for cell in row):
+        ends.remove("\r")  # a file with a line feed anywhere is taken to end its lines so
+    end = random.choice(ends)
     text = _as_csv(sheet, mark, end, random.random() < 0.2 and mark != " ")
     above = random.choice(["", "", "", "\n", "# a comment\n\n"]).replace("\n", end)
     content = (above + text).encode("utf-8-sig" if random.random() < 0.2 else "utf-8", "surrogatepass")
@@ -343,7 +346,7 @@ def _run_network(kind: str, random: Random, folder: Path, broken: bool) -> str:
         content = content.replace(b"?>\n", b"?>\n" + LAUGHS.encode(), 1) if laugh else mutate(content, random)
     (folder / f"network.{kind}").write_bytes(content)
     story.said = {"target": ["colour"], "task": "node"} if len(set(labels)) > 1 and random.random() < 0.5 else {}
-    if not _import({"edges": folder / f"network.{kind}"}, story, random, folder):
+    if not import_files({"edges": folder / f"network.{kind}"}, story, random, folder):
         return ERROR
     _check_network(READERS[kind], content, _open(folder / "out"))
     return SUCCESS

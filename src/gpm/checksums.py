@@ -17,6 +17,7 @@ from gpm.errors import GpmError
 from gpm.files import WriteError, check_plain, read_json, sync_folder, write_json
 from gpm.graph import Graph
 from gpm.names import Names
+from gpm.plain import is_count, is_text
 from gpm.storage import HEADER, open_graph
 
 if TYPE_CHECKING:
@@ -139,7 +140,8 @@ def read_checksums(folder: Path) -> dict[str, dict[str, Any]]:
             place.is_absolute()
             or ".." in place.parts
             or not isinstance(entry, dict)
-            or {"bytes", "sha256"} - set(entry)
+            or not is_count(entry.get("bytes"))
+            or not is_text(entry.get("sha256"))
         ):
             raise GpmError(f"{path} is damaged: its entry {name!r} is not that of a file in the folder; {fix}.")
     return listed
@@ -154,7 +156,7 @@ def _check(folder: Path, name: str, entry: dict[str, Any]) -> Finding | None:
     try:
         size = path.stat().st_size
         if size != entry["bytes"]:
-            state = "cut" if isinstance(entry["bytes"], int) and size < entry["bytes"] else "altered"
+            state = "cut" if size < entry["bytes"] else "altered"
             return Finding(name, state, f"it has {size:,} bytes instead of {entry['bytes']:,}")
         with path.open("rb") as file:
             if _digest(file) != entry["sha256"]:

@@ -68,7 +68,7 @@ def from_pyg(data: Data | Sequence[Data] | Dataset, **options: Any) -> Graph:
             raise _apart(error) from None
     if not isinstance(data, Data):
         raise GpmError(f"give a PyG Data, a list of them, a Batch or a Dataset, not a {kind_of(data)}.")
-    if "edge_index" not in data or data.num_nodes is None:
+    if data.get("edge_index") is None or data.num_nodes is None:
         raise GpmError(
             "the PyG object has no edge_index or no number of nodes; set data.edge_index and data.num_nodes."
         )
@@ -95,7 +95,8 @@ def from_collated(datasets: Sequence[InMemoryDataset], **options: Any) -> Graph:
 
 def _from_list(graphs: Sequence[Data], **options: Any) -> Graph:
     stores = [graph.to_dict() for graph in graphs]
-    counts = [graph.num_nodes for graph in graphs]
+    edgeless = (i for i, store in enumerate(stores) if store.get("edge_index") is None)
+    counts = [graph.num_nodes for graph in graphs] if next(edgeless, None) is None else []
     bare = next((i for i, store in enumerate(stores) if store.get("edge_index") is None or counts[i] is None), None)
     if bare is not None:
         raise _apart(f"graph {bare} has no edge_index or no number of nodes")

@@ -90,7 +90,7 @@ def _read_through(path: Path, entry: dict[str, Any]) -> None:
 
 
 def _check_run(folder: Path, report: _Report, below: str = "") -> None:
-    if is_complete(folder):
+    if is_complete(folder) or (folder / CHECKSUMS).is_symlink() or (folder / CHECKSUMS).exists():
         _check_bytes(folder, report, below)
     else:
         for name in list_files(folder):
@@ -127,7 +127,8 @@ def _read(folder: Path, name: str) -> None:
     """Read a file of a run as its owner would."""
     from gpm.archives import check_zip
     from gpm.data.splits import Split
-    from gpm.run import FORMAT, MODEL, read_config
+    from gpm.facts import MODEL, read_facts
+    from gpm.run import read_config
 
     path = folder / name
     check_plain(path)
@@ -139,15 +140,16 @@ def _read(folder: Path, name: str) -> None:
         Split.load(path)
     elif path.suffix in (".npz", ".ckpt"):
         check_zip(path)
+    elif name == MODEL:
+        read_facts(folder)
     elif path.suffix == ".json":
-        found = read_json(path)
-        if name == MODEL and found.get("format") != FORMAT:
-            raise GpmError(f"{path} has format {found.get('format')}, this gpm reads {FORMAT}.")
+        read_json(path)
 
 
 def _check_use(folder: Path, report: _Report, below: str) -> None:
     """Whether the files go together: options, weights, parts and data."""
-    from gpm.run import MODEL, RESULT, SPLIT, WEIGHTS, Run
+    from gpm.facts import MODEL
+    from gpm.run import RESULT, SPLIT, WEIGHTS, Run
 
     if not (folder / WEIGHTS).is_file() or not (folder / MODEL).is_file():
         return  # not one epoch is done

@@ -2,19 +2,23 @@
 
 import difflib
 import operator
+import re
 from collections.abc import Iterable
 
 _LONGEST = 2000  # characters of a sentence
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")  # ends of lines, controls, halves
 
 
 class GpmError(ValueError):
     """A mistake in the input: one sentence that names what is wrong and how to fix it.
 
     The command line prints the sentence and exits with code 2; in Python it is a `ValueError`. What a sentence quotes
-    of the input may be a name of a million letters: of a long one the middle is left out.
+    of the input may be a name of a million letters, or one with the end of a line in it: of a long one the middle is
+    left out, and what would not be seen is written as in Python.
     """
 
     def __init__(self, sentence: str = "") -> None:
+        sentence = _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), sentence)
         long = len(sentence) > _LONGEST
         super().__init__(f"{sentence[: _LONGEST // 2]} ... {sentence[-_LONGEST // 4 :]}" if long else sentence)
 

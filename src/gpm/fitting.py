@@ -19,6 +19,7 @@ from gpm.data.links import LinkData
 from gpm.data.load import TaskData, walked_graph
 from gpm.data.splits import PARTS, Split
 from gpm.errors import GpmError
+from gpm.facts import MODEL, write_facts
 from gpm.files import write_json
 from gpm.folder import PART, is_complete
 from gpm.predictor import Predicts
@@ -27,7 +28,6 @@ from gpm.run import (
     CONFIG,
     ENVIRONMENT,
     HISTORY,
-    MODEL,
     PREDICTIONS,
     RESULT,
     SPLIT,
@@ -35,14 +35,12 @@ from gpm.run import (
     WEIGHTS,
     Run,
     build_predictor,
-    load_weights,
-    save_weights,
     write_config,
-    write_facts,
 )  # fmt: skip
 from gpm.summary import environment
 from gpm.tasks import ClassTask, Task, make_task
 from gpm.tasks.metrics import METRICS, show_scores
+from gpm.weights import load_weights, save_weights
 
 Tracker = Literal["none", "tensorboard", "wandb", "mlflow"]
 _log = logging.getLogger("gpm")
@@ -68,6 +66,8 @@ def carry_out(job: Job) -> Run:
     folder = job.folder
     if is_complete(folder):
         return Run(folder, job.data, job.device)
+    if (folder / CONFIG).is_file():
+        write_config(folder / CONFIG, job.config)  # the plan's, whatever became of the file meanwhile
     if (folder / RESULT).is_file():
         run = Run(folder, job.data, job.device)
     else:

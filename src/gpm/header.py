@@ -17,6 +17,7 @@ from gpm.arrays import map_array
 from gpm.errors import GpmError
 from gpm.files import check_plain, read_json
 from gpm.graph import Census, Graph
+from gpm.plain import Check, find_odd, is_object, is_text, list_of, one_of
 from gpm.scratch import restore
 
 FORMAT, VERSION, HEADER = "gpm-graph", 1, "graph.json"
@@ -26,6 +27,11 @@ _PIECE, _PIECES = 4096, 64  # bytes and number of the pieces of each file that a
 _DENSE = [field.name for field in fields(Graph) if field.name not in ("census", "names")]
 _PIECEWISE = (r"(x|edge_attr)\.(data|indices|indptr)", r"names\.(integers|bytes|pointer)", r"extra\.[a-z0-9_]{1,64}")
 KEY = re.compile("|".join((*_DENSE, *_PIECEWISE)))
+_FACTS: dict[str, Check] = {
+    "task": one_of("node", "link", "graph"), "title": is_text, "kind": one_of("", "classes", "labels", "values"),
+    "targets": list_of(is_text), "classes": list_of(is_text), "graphs": list_of(is_text), "unseen": list_of(is_text),
+    "schema": is_object, "encoding": is_object,
+}  # fmt: skip
 FILE = re.compile(r"[a-z][a-z0-9_-]{0,63}\.(yaml|json|txt|md|csv)")
 
 
@@ -80,6 +86,8 @@ def _header_fault(header: dict[str, Any]) -> str:
         return "arrays, sparse, files and facts must be objects"
     assert isinstance(arrays, dict)
     assert isinstance(sparse, dict)
+    if odd := find_odd(header.get("facts", {}), _FACTS):
+        return f"of its facts {odd}"
     for field in fields(Census):
         value: Any = header.get(field.name)
         if type(value).__name__ != field.type or value < 0 or value >= 2**62:

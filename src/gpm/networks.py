@@ -27,6 +27,21 @@ ATTENTION = 16  # pairs of nodes that attend to each other and cost as much as a
 ROWS = 1 << 16  # nodes or pairs that the head reads at a time
 
 
+def make_network(
+    config: Config,
+    inputs: InputSpec,
+    outputs: int,
+    level: Level,
+    kind: Network | None = None,
+    layers: int | None = None,
+) -> GraphNetwork:
+    """The network that reads such inputs, with fresh weights; see `NetworkPredictor.build`."""
+    if layers is None:
+        layers = config.layers if (config.layers or 0) > 1 else LAYERS[level]
+    name = cast(Network, config.model) if kind is None else kind
+    return GraphNetwork(name, inputs, config, outputs, level, layers)
+
+
 @dataclass(frozen=True, eq=False)
 class NetworkPredictor:
     """Network, features and edges of one graph or collection.
@@ -75,11 +90,8 @@ class NetworkPredictor:
             seen: Of a collection, the graphs that statistics may be taken from; by default all.
         """
         table = make_table(config, graph, inputs, device)
-        if layers is None:
-            layers = config.layers if (config.layers or 0) > 1 else LAYERS[level]
-        name = cast(Network, config.model) if kind is None else kind
         part = table if seen is None else table.restrict(graph, nodes_of(graph, seen))
-        model = GraphNetwork(name, inputs or part.spec(), config, outputs, level, layers).to(device)
+        model = make_network(config, inputs or part.spec(), outputs, level, kind, layers).to(device)
         if inputs is None:
             model.fit(part)
         return cls(model, table, IncomingEdges.of(graph), hide)

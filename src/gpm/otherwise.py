@@ -30,7 +30,7 @@ def read_given(run: Run, data: Any) -> TaskData:
         data: A ready `NodeData`, `LinkData` or `GraphData`; a graph, a PyG `Data` or list, a dataset's name, a folder,
             a file; or the tables of edges, nodes and graphs, as a list.
     """
-    config, level = run.config, run.facts.get("task", "node")
+    config, level = run.config, run.facts["task"]
     if isinstance(data, (NodeData, LinkData, GraphData)):
         return data
     if (config.smiles or config.target) and isinstance(data, (str, Path)):
@@ -101,7 +101,7 @@ def _read_bare(run: Run, tables: list[Any]) -> TaskData:
     graph = load_graph(tables[0])
     if graph.x is not None or graph.edge_attr is not None:
         raise GpmError(f"{why}, so that the columns of {tables[0]} cannot be read as it did; give edges alone.")
-    level = run.facts.get("task", "node")
+    level = run.facts["task"]
     if level == "link":
         return load_task_data(graph, "link")
     return NodeData(graph, Path(tables[0]).stem) if level == "node" else GraphData(graph, "graphs")
@@ -109,7 +109,7 @@ def _read_bare(run: Run, tables: list[Any]) -> TaskData:
 
 def _read_imported(run: Run, folder: Path) -> TaskData:
     """An imported graph, if its columns were encoded as the run's own; its labels, if they have the same names."""
-    facts, level = read_extras(folder)[0], run.facts.get("task", "node")
+    facts, level = read_extras(folder)[0], run.facts["task"]
     own = locate(run.config.data, run.folder)
     origin = read_extras(Path(own))[0] if is_imported(own) else {}
     if describe_encoding(facts) != describe_encoding(origin):

@@ -97,12 +97,7 @@ class Predictor:
             graph, lengths=config.lengths, pool=config.pool, topology=config.topology, seed=config.seed,
             rule=config.rule, device=device,
         )  # fmt: skip
-        longest = max(config.lengths)
-        if level == "link":
-            model: GraphPatternMachine = LinkPatternMachine(spec, config, longest, config.topology, config.pair)
-        else:
-            model = GraphPatternMachine(spec, config, outputs, longest, config.topology)
-        model = model.to(device)
+        model = make_machine(config, spec, outputs, level).to(device)
         if inputs is None:
             model.fit(table, tokenizer, nodes)
         return cls(model, tokenizer, table, level, config.patterns, config.protocol == "strict")
@@ -230,6 +225,14 @@ def nodes_of(graph: Graph, graphs: NDArray) -> NDArray[np.int64]:
     chosen = np.zeros(graph.num_graphs, dtype=bool)
     chosen[graphs] = True
     return np.flatnonzero(np.repeat(chosen, np.diff(graph.graph_ptr)))
+
+
+def make_machine(config: Config, inputs: InputSpec, outputs: int, level: str) -> GraphPatternMachine:
+    """The model that reads such inputs, with fresh weights."""
+    longest = max(config.lengths)
+    if level == "link":
+        return LinkPatternMachine(inputs, config, longest, config.topology, config.pair)
+    return GraphPatternMachine(inputs, config, outputs, longest, config.topology)
 
 
 def make_table(

@@ -15,7 +15,6 @@ Until it is finished, all this is in a folder of the same name with `.part` behi
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -24,7 +23,6 @@ import numpy as np
 import torch
 import yaml
 from numpy.typing import NDArray
-from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from gpm.checksums import check_digest, check_files
@@ -35,7 +33,8 @@ from gpm.data.load import TaskData, load_task_data, walked_graph
 from gpm.data.splits import PARTS, Split
 from gpm.errors import GpmError
 from gpm.explain.explanation import Explanation
-from gpm.files import check_plain, read_json, read_yaml, replacing, write_json, write_text
+from gpm.facts import MODEL, inputs_of, read_facts
+from gpm.files import read_json, read_yaml, write_text
 from gpm.folder import part_of, settle
 from gpm.graph import Graph
 from gpm.importer.source import OWN_GRAPHS
@@ -43,15 +42,15 @@ from gpm.naming import find_graph as find_graph  # where others look for it
 from gpm.naming import find_graphs, find_new, find_nodes, name_nodes
 from gpm.nn import InputSpec
 from gpm.predictions import Predictions
-from gpm.predictor import Predictor, Predicts
+from gpm.predictor import Predictor, Predicts, make_machine
 from gpm.tasks import Task, load_task
 from gpm.walks import has_edge
+from gpm.weights import check_shapes, load_weights
 
 if TYPE_CHECKING:
     from gpm.embedding import Embeddings
 
-FORMAT = 1
-CONFIG, WEIGHTS, MODEL, SPLIT, RESULT = "config.yaml", "model.safetensors", "model.json", "split.npz", "result.json"
+CONFIG, WEIGHTS, SPLIT, RESULT = "config.yaml", "model.safetensors", "split.npz", "result.json"
 STATE, HISTORY, PREDICTIONS, ENVIRONMENT, CARD = (
     "checkpoint.ckpt", "metrics.csv", "predictions.csv", "environment.json", "README.md",
 )  # fmt: skip
@@ -113,7 +112,7 @@ class Run:
     @cached_property
     def facts(self) -> dict[str, Any]:
         """What `model.json` says of the weights."""
-        return read_json(self.folder / MODEL)
+        return read_facts(self.folder)
 
     @property
     def result(self) -> dict[str, Any]:
@@ -170,13 +169,12 @@ class Run:
 
     def predictor_for(self, graph: Graph) -> Predicts:
         """The model on any graph with the same kind of features."""
-        facts = self.facts
-        if facts.get("format") != FORMAT:
-            raise GpmError(f"{self.folder / MODEL} has format {facts.get('format')}, this gpm reads {FORMAT}.")
-        inputs, level = InputSpec(**facts["inputs"]), facts.get("task", "node")
-        outputs = load_task(facts, None).outputs
+        inputs, level, path = inputs_of(self.facts), self.facts["task"], self.folder / WEIGHTS
+        outputs = load_task(self.facts, None).outputs
+        with torch.device("meta"):  # what the options ask for may be more than memory holds: nothing is made yet
+            check_shapes(build_model(self.config, inputs, outputs, level).state_dict(), path)
         predictor = build_predictor(self.config, graph, outputs, level, inputs=inputs, device=self.device)
-        load_weights(predictor.model, self.folder / WEIGHTS)
+        load_weights(predictor.model, path)
         return predictor
 
     def evaluate(self, part: str = "test", *, patterns: int | None = None, progress: bool = False) -> dict[str, float]:
@@ -346,6 +344,15 @@ def build_predictor(
     )
 
 
+def build_model(config: Config, inputs: InputSpec, outputs: int, level: str) -> nn.Module:
+    """The model that the options name, with fresh weights, for such inputs."""
+    if config.model == "gpm":
+        return make_machine(config, inputs, outputs, level)
+    from gpm.networks import make_network
+
+    return make_network(config, inputs, outputs, cast(Any, level))
+
+
 def read_config(path: Path) -> Config:
     """Read the options of a run."""
     return Config.from_dict(read_yaml(path), str(path))
@@ -354,27 +361,3 @@ def read_config(path: Path) -> Config:
 def write_config(path: Path, config: Config) -> None:
     """Write the options of a run."""
     write_text(path, yaml.safe_dump(config.to_dict(), sort_keys=False, default_flow_style=None))
-
-
-def save_weights(model: nn.Module, path: Path) -> None:
-    """Write weights and statistics as safetensors."""
-    values = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
-    with replacing(path) as scratch:
-        scratch.write_bytes(save(values))  # save_file would let nobody but the user read it
-
-
-def load_weights(model: nn.Module, path: Path) -> None:
-    """Read weights and statistics; they must be those of the model, whole and of the right shapes."""
-    check_plain(path)
-    try:
-        model.load_state_dict(load_file(path))
-    except Exception as error:  # a damaged header, a missing tensor, another shape
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise GpmError(f"{path} does not hold the weights of this model ({first}); train again.") from None
-
-
-def write_facts(folder: Path, predictor: Predicts, task: Task, level: str, digest: str = "") -> None:
-    """Write `model.json`; the digest is that of the data."""
-    facts = {"format": FORMAT, "task": level, "data_digest": digest} | task.facts()
-    facts |= {"inputs": asdict(predictor.model.inputs), "parameters": predictor.model.count_parameters()}
-    write_json(folder / MODEL, facts)

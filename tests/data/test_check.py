@@ -216,11 +216,20 @@ def test_a_collection_has_no_links_to_check(tmp_path: Path) -> None:
     assert lines[1].endswith("16 train, 2 val, 2 test of 20; none is in two parts")
 
 
+FACTS = {
+    task: {"format": 1, "task": task, "kind": kind, "metric": metric, "inputs": {}, "parameters": 0} | more
+    for task, kind, metric, more in (
+        ("node", "classes", "accuracy", {"classes": [0, 1], "multilabel": False}),
+        ("link", "links", "hits@20", {"protocol": "strict"}),
+    )
+}
+
+
 def _run_folder(folder: Path, split: Split, digest: str = "") -> str:
     task = "link" if isinstance(split, LinkSplit) else "node"
     write_config(folder / "config.yaml", Config(data="motifs", task=task))
     split.save(folder / "split.npz")
-    write_json(folder / "model.json", {})
+    write_json(folder / "model.json", FACTS[task])
     write_json(folder / "result.json", {"split_digest": digest or split.digest})
     return str(folder)
 

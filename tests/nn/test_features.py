@@ -13,7 +13,7 @@ from torch import Tensor
 from gpm import GpmError, Graph, Tokenizer
 from gpm.config import ModelOptions
 from gpm.nn import FeatureTable, GraphPatternMachine, InputSpec
-from gpm.nn.features import FeatureMap, InputMap, SparseRows
+from gpm.nn.features import FeatureMap, InputMap, SparseRows, even_rows
 
 ROWS = 60
 
@@ -282,3 +282,11 @@ def test_degree_or_nothing_may_stand_in_for_features(features: str, form: str) -
     assert isinstance(table.node, torch.Tensor)
     wanted = {"degree": graph.degree(), "constant": np.zeros(5), "auto": np.log1p(graph.degree())}[features]
     np.testing.assert_allclose(table.node[:, 0].numpy(), wanted, rtol=1e-6)
+
+
+def test_bags_of_words_are_the_same_bits_however_their_zeros_are_kept() -> None:
+    """Else a table and the dataset that it was written from would train to other figures."""
+    rng = np.random.default_rng(0)
+    counts = (rng.poisson(0.1, (3000, 200)) * rng.integers(1, 700, (3000, 200))).astype(np.float32)
+    counts[::50] = 0
+    np.testing.assert_array_equal(even_rows(counts), even_rows(sp.csr_array(counts)).toarray())

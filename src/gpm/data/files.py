@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
-from gpm.archives import check_zip
+from gpm.archives import DENSEST, check_zip
 from gpm.data.catalog import CATALOG, allow_pyg_data, load_dataset, spell
 from gpm.errors import GpmError, nearest
 from gpm.graph import Graph
 from gpm.storage import HEADER
 
 PYG_FILES = (".pt", ".pth")
+_FEW_NODES = 10_000_000  # that any file may have, however small
 
 
 def load_graph(source: str | Path, *, directed: bool = False) -> Graph:
@@ -95,8 +97,18 @@ def _read_pyg(path: Path) -> Graph:
             f"{path} cannot be read as a PyG file ({type(error).__name__}): it is damaged, or holds more than tensors, "
             "numbers and text; torch.save a plain Data or a list of them (batch.to_data_list() of a Batch)."
         ) from None
-    if isinstance(data, (list, tuple)) and data and all(isinstance(d, Data) for d in data):
-        return Graph.from_pyg(list(data))
-    if not isinstance(data, Data):
+    several = list(data) if isinstance(data, (list, tuple)) and data else [data]
+    if not all(isinstance(one, Data) for one in several):
         raise GpmError(f"{path} holds a {type(data).__name__}, not a PyG Data or a list of them.")
-    return Graph.from_pyg(data)
+    _check_counts(path, several)
+    return Graph.from_pyg(data if isinstance(data, Data) else several)
+
+
+def _check_counts(path: Path, several: list[Any]) -> None:
+    """Refuse numbers of nodes that the file has no room for: an array of that size would be made."""
+    most = max(_FEW_NODES, DENSEST * path.stat().st_size)
+    for one in several:
+        said = one.get("num_nodes")
+        if said is not None and not (type(said) is int and 0 <= said <= most):
+            shown = f"{said!r:.60}"
+            raise GpmError(f"{path} says that num_nodes is {shown}, which is no number of nodes that it describes.")

@@ -32,9 +32,7 @@ def load(path: str | Path, data: Any = None, *, device: str = "auto", progress: 
         "graph": GraphRegressor if values else GraphClassifier,
         "link": LinkPredictor,
     }
-    estimator: AnyEstimator = kinds[run.facts.get("task", "node")](
-        device=device, progress=progress, **_params(run.config)
-    )
+    estimator: AnyEstimator = kinds[run.facts["task"]](device=device, progress=progress, **_params(run.config))
     estimator._adopt(run, recall(run))
     return estimator
 

@@ -45,7 +45,7 @@ class PatternModule(nn.Module):
         predictor = find_predictor(run)
         check_choice("return_type", return_type, get_args(ReturnType))
         self.run, self.return_type, self.output = run, return_type, output
-        self.task, self.level = load_task(run.facts, None), str(run.facts.get("task", "node"))
+        self.task, self.level = load_task(run.facts, None), str(run.facts["task"])
         if return_type != "raw" and isinstance(self.task, ValueTask):
             raise GpmError(f"{run.folder} predicts values, which have no probabilities; leave return_type at raw.")
         if output is not None and (self.mode == "multiclass_classification" or not 0 <= output < self.task.outputs):

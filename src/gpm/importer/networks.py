@@ -66,8 +66,10 @@ def _check_xml(path: Path) -> None:
             if (node := values.get("id", "")) in nodes:
                 raise GpmError(f"{path.name}, line {line}: node {node!r} is there a second time; ids must differ.")
             nodes.add(node)
-        for end in (values[side] for side in ("source", "target") if kind == "edge" and side in values):
-            ends.setdefault(end, line)
+        for side in ("source", "target") if kind == "edge" else ():
+            if side not in values:
+                raise GpmError(f"{path.name}, line {line}: an edge has no {side}; write both of its ends.")
+            ends.setdefault(values[side], line)
 
     parser = expat.ParserCreate()
     parser.EntityDeclHandler = parser.UnparsedEntityDeclHandler = refuse

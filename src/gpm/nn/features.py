@@ -193,14 +193,14 @@ def _look_like_bags(features: Any) -> bool:
 
 
 def even_rows(features: Any) -> Any:
-    """`log(1 + x)`, each row scaled to length 1; a row of zeros stays."""
+    """`log(1 + x)`, each row scaled to length 1; a row of zeros stays. The same bits for dense and for sparse rows."""
     values = features.data if sp.issparse(features) else features
     if values.size and not values.min() >= 0:
         raise GpmError("bag_of_words is for features that are not negative; set it to no.")
     if not sp.issparse(features):
         damped = np.log1p(features, dtype=np.float32)
-        length = np.sqrt(np.square(damped).sum(1, keepdims=True))
-        return damped / np.where(length > 0, length, 1)
+        squares = np.square(damped).sum(1, keepdims=True, dtype=np.float64)
+        return damped / np.sqrt(np.where(squares > 0, squares, 1)).astype(np.float32)
     damped = np.log1p(values, dtype=np.float32)
     counts = np.diff(features.indptr)
     squares = np.bincount(np.repeat(np.arange(len(counts)), counts), weights=np.square(damped), minlength=len(counts))
