@@ -44,7 +44,8 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 os.environ.setdefault("NUMBA_BOUNDSCHECK", "1")
-os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / "gpm-fuzz-numba"))
+if os.environ["NUMBA_BOUNDSCHECK"] == "1":  # kernels of their own
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / "gpm-fuzz-numba"))
 
 SHARES = {"importer": 0.37, "drawn": 0.08, "options": 0.2, "graphs": 0.2, "runs": 0.15}
 BATCH = 100  # inputs of a process

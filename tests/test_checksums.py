@@ -113,11 +113,12 @@ def test_a_list_that_is_none_is_refused(folder: Path, content: str) -> None:
         check_files(folder, ["a.txt"])
 
 
-def test_odd_sizes_in_the_list_are_findings(folder: Path) -> None:
+def test_sizes_that_no_file_has_are_refused(folder: Path) -> None:
     listed = json.loads((folder / "checksums.json").read_text())
     listed["files"]["a.txt"]["bytes"] = 5 * 10**30
     (folder / "checksums.json").write_text(json.dumps(listed))
-    assert [finding.state for finding in check_folder(folder)] == ["cut"]
+    with pytest.raises(GpmError, match=r"checksums\.json is damaged: its entry 'a\.txt'"):
+        check_folder(folder)
 
 
 def test_opening_a_run_names_the_damaged_file(tmp_path: Path) -> None:

@@ -131,8 +131,8 @@ def read_records(content: bytes) -> Sheet:
     records = []
     try:
         lines = content.decode("utf-8").split("\n")
-        for line in lines:
-            records += _values(line)
+        for line in filter(str.strip, lines):
+            records.append(json.loads(line.strip(), parse_int=Number, parse_float=Number, object_pairs_hook=_pairs))
     except (ValueError, RecursionError) as error:
         raise RefusalError(str(error)) from None
     if not records or not all(isinstance(record, dict) for record in records):
@@ -142,15 +142,6 @@ def read_records(content: bytes) -> Sheet:
     names = first + sorted(name for name in names if name not in first)
     columns = [as_texts([record.get(name) for record in records]) for name in names]
     return Sheet(names, [list(row) for row in zip(*columns, strict=True)] if columns else [])
-
-
-def _values(line: str) -> Iterator[Any]:
-    """The values of a line; usually one, but they may follow each other."""
-    decoder, at = json.JSONDecoder(parse_int=Number, parse_float=Number, object_pairs_hook=_pairs), 0
-    while rest := line[at:].lstrip():
-        value, size = decoder.raw_decode(rest)
-        at = len(line) - len(rest) + size
-        yield value
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -95,10 +95,10 @@ def from_collated(datasets: Sequence[InMemoryDataset], **options: Any) -> Graph:
 
 def _from_list(graphs: Sequence[Data], **options: Any) -> Graph:
     stores = [graph.to_dict() for graph in graphs]
-    edgeless = (i for i, store in enumerate(stores) if store.get("edge_index") is None)
-    counts = [graph.num_nodes for graph in graphs] if next(edgeless, None) is None else []
-    bare = next((i for i, store in enumerate(stores) if store.get("edge_index") is None or counts[i] is None), None)
-    if bare is not None:
+    has_edges = [store.get("edge_index") is not None for store in stores]
+    counts = [graph.num_nodes if there else None for graph, there in zip(graphs, has_edges, strict=True)]
+    if None in counts:
+        bare = counts.index(None)
         raise _apart(f"graph {bare} has no edge_index or no number of nodes")
     num_edges = np.array([store["edge_index"].shape[-1] for store in stores])
     return _join(_concatenate(stores), np.array(counts), num_edges, options)

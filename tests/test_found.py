@@ -1,0 +1,148 @@
+"""Inputs that were once answered wrongly, as `benchmarks/fuzz.py` found them: each stays answered rightly."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from gpm import GpmError, Graph, Run
+from gpm.__main__ import main
+from gpm.checksums import CHECKSUMS, write_checksums
+from gpm.data import load_graph
+from gpm.data.load import load_task_data
+from gpm.header import HEADER, header_checksum
+from gpm.importer import import_tables
+from gpm.run import read_config
+from tests.small_runs import folder_of
+
+pytestmark = pytest.mark.usefixtures("one_thread_for_all")
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A run folder that may be spoiled."""
+    return Path(shutil.copytree(folder_of("classes"), tmp_path / "copy"))
+
+
+def _names(graph: Graph) -> list[Any]:
+    return [graph.name(node) for node in range(graph.num_nodes)]
+
+
+# Tables, networks and PyG files
+
+
+def test_an_edge_of_a_network_without_an_end(tmp_path: Path) -> None:
+    nodes = '<node id="a"/><node id="b"/>'
+    for name, edge in (("n.graphml", '<edge soUrce="a" target="b"/>'), ("n.gexf", '<edge source="a"/>')):
+        kind = name.split(".")[1]
+        (tmp_path / name).write_text(f"<{kind}><graph>{nodes}\n{edge}</graph></{kind}>")
+        with pytest.raises(
+            GpmError, match=rf"{name}, line 2: an edge has no (source|target); write both of its ends\."
+        ):
+            import_tables(tmp_path / name, tmp_path / "graph")
+
+
+def test_a_column_whose_name_has_line_ends_in_it_is_told_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "edges.jsonl").write_text(
+        json.dumps({"a\n\x85\u2028\x1c\u202e": "x", "source": "y"} | dict.fromkeys("bcd", "z")) + "\n"
+    )
+    with pytest.raises(GpmError) as found:
+        import_tables(tmp_path / "edges.jsonl", tmp_path / "graph")
+    assert len(str(found.value).splitlines()) == 1
+    assert r"a\n\x85\u2028\x1c\u202e" in str(found.value)
+
+
+def test_an_object_with_a_vertical_tab_behind_it(tmp_path: Path) -> None:
+    (tmp_path / "edges.jsonl").write_text('{"source": "a", "target": "b"}\v')
+    assert _names(Graph.open(import_tables(tmp_path / "edges.jsonl", tmp_path / "graph"))) == ["a", "b"]
+
+
+@pytest.mark.parametrize("count", [2**50, -1, 1.5, "7", True, 10**400])
+def test_a_pyg_file_whose_number_of_nodes_is_none(tmp_path: Path, count: Any) -> None:
+    data = Data(edge_index=torch.tensor([[0, 1], [1, 0]]))
+    data.num_nodes = count
+    torch.save(data, tmp_path / "data.pt")
+    with pytest.raises(GpmError, match=r"data\.pt says that num_nodes is .*, which is no number of nodes"):
+        load_graph(tmp_path / "data.pt")
+
+
+def test_a_pyg_file_without_edges_is_refused_without_a_warning(tmp_path: Path) -> None:
+    bare = Data(x=torch.zeros(3, 1), y=torch.zeros(3))
+    for content in (bare, [bare, bare]):
+        torch.save(content, tmp_path / "data.pt")
+        with pytest.raises(GpmError, match="no edge_index"):
+            load_graph(tmp_path / "data.pt")
+
+
+# Graph folders
+
+
+@pytest.mark.parametrize(
+    "fact", [{"kind": "/etc/passwd"}, {"kind": 7}, {"task": "edge"}, {"classes": "ab"}, {"targets": [1]}]
+)
+def test_facts_of_a_graph_that_are_none(tmp_path: Path, fact: dict[str, Any]) -> None:
+    folder = Path(shutil.copytree(folder_of("classes").parent / "graph", tmp_path / "graph"))
+    header = json.loads((folder / HEADER).read_text())
+    header["facts"] = {"task": "node", "kind": "classes", "classes": ["a"]} | fact
+    header["checksum"] = header_checksum(header)
+    (folder / HEADER).write_text(json.dumps(header))
+    with pytest.raises(GpmError, match=rf"is not a graph header: of its facts {next(iter(fact))} is "):
+        load_task_data(folder)
+
+
+# Run folders
+
+
+@pytest.mark.parametrize("entry", [{"bytes": "x"}, {"bytes": []}, {"bytes": None}, {"bytes": -1}, {"sha256": {}}])
+def test_checksums_that_are_none(copy: Path, entry: dict[str, Any]) -> None:
+    listed = json.loads((copy / CHECKSUMS).read_text())
+    listed["files"]["model.json"] |= entry
+    (copy / CHECKSUMS).write_text(json.dumps(listed))
+    with pytest.raises(GpmError, match=r"checksums\.json is damaged: its entry 'model\.json' is not that of a file"):
+        Run.open(copy)
+    assert main(["doctor", str(copy)]) == 2
+
+
+@pytest.mark.parametrize("way", ["folder", "pipe", "link", "nowhere"])
+def test_checksums_that_are_no_file(copy: Path, way: str) -> None:
+    path = copy / CHECKSUMS
+    path.unlink()
+    if way == "pipe":
+        os.mkfifo(path)
+    elif way == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("model.json" if way == "link" else "nowhere")
+    assert main(["doctor", str(copy)]) == 2
+
+
+def test_a_split_with_a_broken_header_of_an_array(copy: Path) -> None:
+    with zipfile.ZipFile(copy / "split.npz") as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    entries["val.npy"] = entries["val.npy"].replace(b"), }", b"(, {", 1)
+    with zipfile.ZipFile(copy / "split.npz", "w") as archive:
+        for name, content in entries.items():
+            archive.writestr(name, content)
+    write_checksums(copy)
+    with pytest.raises(GpmError, match=r"split\.npz is no archive that can be read"):
+        Run.open(copy).evaluate()
+    assert main(["doctor", str(copy)]) == 2
+
+
+def test_a_training_is_gone_on_with_by_its_plan_whatever_became_of_its_options(copy: Path) -> None:
+    options = read_config(copy / "config.yaml")
+    part = copy.rename(copy.with_name("again.part"))
+    for name in (CHECKSUMS, "result.json"):
+        (part / name).unlink()
+    (part / "config.yaml").write_bytes(b"lr: [\xff")
+    assert main(["train", "--resume", str(part.with_name("again")), "--quiet"]) == 0
+    assert read_config(part.with_name("again") / "config.yaml") == options
+    assert main(["doctor", str(part.with_name("again"))]) == 0
