@@ -51,7 +51,7 @@ bench-import: setup
 # An hour: hostile files, kills at random moments, a million odd names, and tables beside the datasets they come from.
 bench-trust: setup
 	@$(BIN)/python benchmarks/fuzz.py --out results/trust/fuzz.json
-	@$(BIN)/python benchmarks/kill.py --out results/trust/kill.json
+	@$(BIN)/python benchmarks/kill.py --kills 200 --aimed 200 --out results/trust/kill.json
 	@$(BIN)/python benchmarks/roundtrip.py --out results/trust/roundtrip.json
 	@$(BIN)/python benchmarks/tables.py karate mutag twitch-pt actor
 	@$(BIN)/python benchmarks/table.py

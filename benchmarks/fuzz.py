@@ -28,7 +28,6 @@ import json
 import multiprocessing
 import multiprocessing.connection
 import os
-import platform
 import random
 import resource
 import shutil
@@ -321,12 +320,9 @@ def _again(given: argparse.Namespace, place: Path) -> int:
 
 def _figures(given: argparse.Namespace, watch: Watch) -> dict[str, Any]:
     """What the run found, with what is needed to judge it."""
-    import duckdb
     import hypothesis
-    import numpy as np
-    import torch
 
-    from gpm import __version__
+    from gpm.summary import environment
 
     tallies = {reader: tally for reader, tally in watch.tallies.items() if tally.inputs}
     return {
@@ -344,11 +340,9 @@ def _figures(given: argparse.Namespace, watch: Watch) -> dict[str, Any]:
         "peak_growth_mb": max(tally.growth for tally in tallies.values()),
         "limits": {"seconds": SECONDS, "growth_mb": GROWTH, "killed_above_mb": MEGABYTES},
         "seconds": round(time.perf_counter() - watch.started, 1),
-        "environment": {
-            "gpm": __version__, "python": platform.python_version(), "numpy": np.__version__, "torch": torch.__version__,
-            "duckdb": duckdb.__version__, "hypothesis": hypothesis.__version__, "platform": platform.platform(),
-            "bounds_checked_kernels": os.environ["NUMBA_BOUNDSCHECK"] == "1",
-        },
+        "hypothesis": hypothesis.__version__,
+        "bounds_checked_kernels": os.environ["NUMBA_BOUNDSCHECK"] == "1",
+        "environment": environment(),
         "date": time.strftime("%Y-%m-%d"),
     }  # fmt: skip
 

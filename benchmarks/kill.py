@@ -1,7 +1,7 @@
 """SIGKILL at random moments of import, train and predict: nothing half-made is ever taken for whole, and the very same
 command run again ends as if nothing had happened.
 
-    python benchmarks/kill.py --kills 50 --aimed 50 --out benchmarks/results/kill.json
+    python benchmarks/kill.py --kills 200 --aimed 200 --out results/trust/kill.json
 
 For every command a process is killed at moments drawn uniformly over the time that it takes undisturbed; and, as little
 of that time goes to files, also right before one of its steps that make, write, rename or remove a file or a folder,

@@ -5,7 +5,7 @@
 
 Then, without any code (the script prints the line that goes with the dataset):
 
-    gpm train tables/actor/edges.csv --nodes tables/actor/nodes.csv --target label --directed --recipe actor
+    gpm train tables/actor/edges.csv --nodes tables/actor/nodes.csv --target label --recipe actor
     gpm train tables/mutag/molecules.csv --smiles smiles --target mutagenic --recipe mutag
 """
 

@@ -163,7 +163,7 @@ def test_its_figures_are_the_committed_ones(name: str, monkeypatch: pytest.Monke
     "name",
     [
         "results", "link results", "graph results", "leaks", "explain results", "planted motifs", "deletion", "tables",
-        "import", "kills", "fuzz",
+        "import", "kills", "fuzz", "roundtrip",
     ],
 )  # fmt: skip
 def test_its_results_are_the_committed_ones(name: str, table: ModuleType) -> None:
@@ -205,7 +205,7 @@ def test_a_row_appears_when_its_result_does(table: ModuleType, tmp_path: Path, m
 def test_figures_of_tables_files_and_trust(table: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "ROOT", tmp_path)
     assert table.describe_tables() == table.describe_import() == table.NOT_YET
-    assert table.describe_kills() == table.describe_fuzz() == table.NOT_YET
+    assert table.describe_kills() == table.describe_fuzz() == table.describe_roundtrip() == table.NOT_YET
     for folder in ("results/tables", "results/trust", "benchmarks/results"):
         (tmp_path / folder).mkdir(parents=True)
     figure = {"mean": 80.9523, "std": 1.0}
@@ -243,6 +243,10 @@ def test_figures_of_tables_files_and_trust(table: ModuleType, tmp_path: Path, mo
     (tmp_path / "results/trust/fuzz.json").write_text(json.dumps(fuzz | {"readers": {"importer": reader}}))
     assert "20,000 inputs: **0 failures**; the slowest took 2.5 s, and none more than 100 MB" in table.describe_fuzz()
     assert "| importer | 7,400 | 5,000 | 2,400 | 2.5 s |" in table.describe_fuzz()
+    names = {"rows": 10, "seed": 0, "faults": ["x"], "compared": {"a": 10, "b": 20}, "date": "today"}
+    (tmp_path / "results/trust/roundtrip.json").write_text(json.dumps(names))
+    assert "2 columns of names" in table.describe_roundtrip()
+    assert "with 30 entries were compared, **1 of the columns differ**" in table.describe_roundtrip()
 
 
 @pytest.mark.parametrize("folder", ["node", "link", "graph"])

@@ -130,7 +130,7 @@ def read_records(content: bytes) -> Sheet:
     """Read JSON lines."""
     records = []
     try:
-        lines = content.decode("utf-8").split("\n")
+        lines = content.removeprefix(codecs.BOM_UTF8).decode("utf-8").split("\n")
         for line in filter(str.strip, lines):
             records.append(json.loads(line.strip(), parse_int=Number, parse_float=Number, object_pairs_hook=_pairs))
     except (ValueError, RecursionError) as error:
