@@ -146,3 +146,13 @@ def test_a_training_is_gone_on_with_by_its_plan_whatever_became_of_its_options(c
     assert main(["train", "--resume", str(part.with_name("again")), "--quiet"]) == 0
     assert read_config(part.with_name("again") / "config.yaml") == options
     assert main(["doctor", str(part.with_name("again"))]) == 0
+
+
+def test_classes_that_the_labels_do_not_have(copy: Path) -> None:
+    facts = json.loads((copy / "model.json").read_text())
+    facts["classes"][-1] += 1
+    (copy / "model.json").write_text(json.dumps(facts))
+    write_checksums(copy)
+    with pytest.raises(GpmError, match="is of class 20, which the model does not know"):
+        Run.open(copy).evaluate()
+    assert main(["doctor", str(copy)]) == 2

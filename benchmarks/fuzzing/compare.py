@@ -21,10 +21,20 @@ from gpm.storage import read_extras
 
 Sheets = dict[str, Sheet]
 BLANKS = " \t\n\r\xa0\u3000"
-MISSING = {"", "nan", "na", "n/a", "none", "null"}
+MISSING = {"", "nan", "na", "n/a", "#n/a", "<na>", "none", "null", "?"}
 WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-PARTS = {"train": 0, "training": 0, "val": 1, "valid": 1, "validation": 1, "dev": 1, "test": 2, "testing": 2}
+PARTS = {
+    "train": 0,
+    "training": 0,
+    "val": 1,
+    "valid": 1,
+    "validation": 1,
+    "validate": 1,
+    "dev": 1,
+    "test": 2,
+    "testing": 2,
+}
 YES, NO = ("true", "yes", "t", "y", "1", "1.0"), ("false", "no", "f", "n", "0", "0.0")
 
 

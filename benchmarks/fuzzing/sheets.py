@@ -107,7 +107,7 @@ def _add_target(sheet: Sheet, random: Random) -> list[str]:
     rows = len(sheet.rows)
     kind = random.choice(["class", "class", "class", "number", "several"])
     if kind == "class":
-        cells = ["red", "blue", *(random.choice(["red", "blue", None]) for _ in range(rows))][:rows]
+        cells = ["red", "blue", "red", *(random.choice(["red", "blue", None]) for _ in range(rows))][:rows]
         _add(sheet, "label", cells)
     elif kind == "number":
         _add(sheet, "label", [f"{i + random.random():.4f}" for i in range(rows)])

@@ -163,7 +163,7 @@ def _check_use(folder: Path, report: _Report, below: str) -> None:
     except GpmError as error:
         report.say("unchecked", below + WEIGHTS, f"the data is not at hand to build the model for ({error})")
         return
-    report.check(below + "weights in the model", lambda: run.predictor)
+    report.check(below + "weights in the model", lambda: (run.predictor, run.task))
 
 
 def _name_leftovers(folder: Path, report: _Report) -> None:

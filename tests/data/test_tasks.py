@@ -45,7 +45,8 @@ def test_masks_of_a_file_and_of_data_are_a_public_split(tmp_path: Path) -> None:
         assert loaded.split == "public"
         split = loaded.make_split(seed=3)
         assert [p.tolist() for p in (split.train, split.val, split.test)] == [[0, 1], [2, 3], [4, 5]]
-        assert loaded.make_split(0, "50/25/25").name == "random 50/25/25, seed 0"
+        drawn = "random 50/25/25, seed 0" + (", stratified" if source is not data else "")
+        assert loaded.make_split(0, "50/25/25").name == drawn
 
 
 def test_without_all_three_masks_there_is_no_public_split() -> None:
@@ -53,6 +54,13 @@ def test_without_all_three_masks_there_is_no_public_split() -> None:
     assert loaded.masks is None
     with pytest.raises(GpmError, match="graph has no public split; ask for shares such as '60/20/20'"):
         loaded.make_split(0, "public")
+
+
+@pytest.mark.parametrize("held", ["test_mask", "val_mask"])
+def test_a_mask_of_what_is_held_out_needs_the_others(held: str) -> None:
+    """Parts that are drawn would train on what the user meant to hold out."""
+    with pytest.raises(GpmError, match=f"has a {held} but no .*_mask; give all three masks, or none"):
+        load_node_data(_ring(**{name: mask for name, mask in _masks().items() if name in ("train_mask", held)}))
 
 
 def test_masks_may_have_a_column_per_split() -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gpm.errors import GpmError, nearest
 from gpm.tables import SUFFIXES
 
-UNKNOWN = {"", "nan", "na", "n/a", "none", "null"}
+UNKNOWN = {"", "nan", "na", "n/a", "#n/a", "<na>", "none", "null", "?"}
 WORDS = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 Choose = Callable[[list[str]], list[str]]
 

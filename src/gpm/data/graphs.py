@@ -15,7 +15,17 @@ from numpy.typing import NDArray
 from gpm.data.catalog import CATALOG, spell
 from gpm.data.files import load_graph
 from gpm.data.labels import as_columns, count_outputs, guess_metric, read_labels
-from gpm.data.splits import PARTS, Masks, Split, fold_split, group_split, is_labelled, public_split, random_split
+from gpm.data.splits import (
+    Masks,
+    Split,
+    fold_split,
+    group_split,
+    is_labelled,
+    name_some,
+    public_split,
+    random_split,
+    warn_of_new_classes,
+)
 from gpm.errors import GpmError
 from gpm.graph import Graph
 from gpm.storage import HEADER
@@ -24,7 +34,6 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data, Dataset
 
 DEFAULT_SPLIT = "80/10/10"
-_SHOWN = 5  # graphs or classes that a warning names
 _log = logging.getLogger("gpm")
 
 
@@ -82,7 +91,7 @@ class GraphData:
         """
         split = self._split(seed, kind or self.split)
         if np.issubdtype(self.labels.dtype, np.integer):
-            _warn_of_new_classes(self.labels, split, self.title)
+            warn_of_new_classes(self.labels, split, self.title)
         return split
 
     def _split(self, seed: int, kind: str) -> Split:
@@ -190,17 +199,4 @@ def _warn_of_empty(graph: Graph, title: str) -> None:
     empty = np.flatnonzero(_is_empty(graph))
     if empty.size:
         counts = f"{len(empty):,} of {graph.num_graphs:,}"
-        _log.warning("%s: no nodes in %s graphs, which are left out: %s.", title, counts, _name_some(empty))
-
-
-def _warn_of_new_classes(labels: NDArray, split: Split, title: str) -> None:
-    seen, *held = (labels[getattr(split, part)] for part in PARTS)
-    new = np.setdiff1d(np.concatenate(held), seen)
-    if new.size:
-        where = f"in val or test but not in train of split {split.name!r}"
-        _log.warning("%s: classes %s, so that they are never predicted: %s.", title, where, _name_some(new))
-
-
-def _name_some(numbers: NDArray) -> str:
-    more = len(numbers) - _SHOWN
-    return ", ".join(map(str, numbers[:_SHOWN])) + (f" and {more:,} more" if more > 0 else "")
+        _log.warning("%s: no nodes in %s graphs, which are left out: %s.", title, counts, name_some(empty))

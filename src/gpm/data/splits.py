@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -17,6 +18,8 @@ from gpm.errors import GpmError, whole_number
 from gpm.files import replacing
 
 PARTS = ("train", "val", "test")
+_SHOWN = 5  # graphs or classes that a warning names
+_log = logging.getLogger("gpm")
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +153,21 @@ def as_masks(part: NDArray | None) -> Masks | None:
             "its role ignore."
         )
     return Masks(*masks)
+
+
+def warn_of_new_classes(labels: NDArray, split: Split, title: str) -> None:
+    """Say which classes are validated or tested, and were never trained on."""
+    seen, *held = (labels[getattr(split, part)] for part in PARTS)
+    new = np.setdiff1d(np.concatenate(held), seen)
+    if new.size:
+        where = f"in val or test but not in train of split {split.name!r}"
+        _log.warning("%s: classes %s, so that they are never predicted: %s.", title, where, name_some(new))
+
+
+def name_some(numbers: NDArray) -> str:
+    """Some numbers, and how many more there are."""
+    more = len(numbers) - _SHOWN
+    return ", ".join(map(str, numbers[:_SHOWN])) + (f" and {more:,} more" if more > 0 else "")
 
 
 def public_split(masks: Masks, seed: int) -> Split:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gpm.data.catalog import CATALOG, Entry, allow_pyg_data, load_dataset, spell
 from gpm.data.files import PYG_FILES, load_graph
 from gpm.data.labels import as_columns, count_outputs, guess_metric, read_labels
-from gpm.data.splits import PARTS, Masks, Split, is_labelled, public_split, random_split
+from gpm.data.splits import PARTS, Masks, Split, is_labelled, public_split, random_split, warn_of_new_classes
 from gpm.errors import GpmError, kind_of
 from gpm.graph import Graph
 from gpm.intake import as_array
@@ -70,7 +70,10 @@ class NodeData:
             return random_split(self.labels, kind, seed, self.stratify and classes)
         if self.masks is None:
             raise GpmError(f"{self.title} has no public split; ask for shares such as '{DEFAULT_SPLIT}'.")
-        return public_split(self.masks, seed)
+        split = public_split(self.masks, seed)
+        if self.labels.ndim == 1 and np.issubdtype(self.labels.dtype, np.integer):
+            warn_of_new_classes(self.labels, split, self.title)
+        return split
 
 
 def load_node_data(source: str | Path | Graph | Data, metric: str = "") -> NodeData:
@@ -95,14 +98,21 @@ def load_node_data(source: str | Path | Graph | Data, metric: str = "") -> NodeD
     path = Path(source).expanduser()
     if (entry := CATALOG.get(spell(str(source)))) and not path.is_file() and not (path / HEADER).exists():
         return _named(spell(str(source)), entry, metric)
-    graph = load_graph(source)
-    return build_node_data(graph, path.stem, metric, _read_masks(path) if path.suffix.lower() in PYG_FILES else None)
+    graph, own = load_graph(source), path.suffix.lower() in PYG_FILES
+    return replace(build_node_data(graph, path.stem, metric, _read_masks(path) if own else None), stratify=own)
 
 
 def find_masks(data: Any) -> Masks | None:
-    """The masks of a PyG `Data`; None unless all three parts are there."""
-    found = [getattr(data, f"{part}_mask", None) for part in PARTS]
-    return None if any(mask is None for mask in found) else Masks(*(as_array(mask).astype(bool) for mask in found))
+    """The masks of a PyG `Data`; None if there is at most one for training.
+
+    A mask of what is held out without the others is an error: parts that are drawn would train on it.
+    """
+    found = {f"{part}_mask": getattr(data, f"{part}_mask", None) for part in PARTS}
+    missing = [name for name, mask in found.items() if mask is None]
+    for held in ("test_mask", "val_mask") if missing else ():
+        if held not in missing:
+            raise GpmError(f"the data has a {held} but no {missing[0]}; give all three masks, or none.")
+    return None if missing else Masks(*(as_array(mask).astype(bool) for mask in found.values()))
 
 
 def build_node_data(graph: Graph, title: str, metric: str = "", masks: Masks | None = None) -> NodeData:

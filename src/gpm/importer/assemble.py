@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from gpm.data.splits import is_labelled
 from gpm.errors import GpmError
 from gpm.header import SPARSE
 from gpm.importer.connection import connect, text
@@ -18,11 +19,12 @@ from gpm.importer.encode import encode
 from gpm.importer.fit import fit_encoding
 from gpm.importer.gather import gather
 from gpm.importer.ids import Ends, Ids, Listed, Unlisted
-from gpm.importer.labels import Targets, read_parts, read_targets
+from gpm.importer.labels import Targets, check_parts, read_parts, read_targets
 from gpm.importer.numbering import number_nodes
 from gpm.importer.opening import Opened, Wishes, open_tables
 from gpm.importer.origin import Origin
 from gpm.importer.plain_yaml import dump_yaml
+from gpm.importer.progress import watching
 from gpm.importer.schema import Schema
 from gpm.importer.sources import Table, reading
 from gpm.storage import GraphWriter, writing_graph
@@ -83,7 +85,9 @@ def import_tables(
         writing_graph(Path(out), overwrite=overwrite) as writer,
         connect(memory=memory, folder=writer.scratch / "spill") as base,
     ):
-        _write(open_tables(base, gathered, wishes), writer, wishes.origin, progress)
+        with watching(base, "looking at columns", progress):
+            opened = open_tables(base, gathered, wishes)
+        _write(opened, writer, wishes.origin, progress)
     return Path(out)
 
 
@@ -99,15 +103,18 @@ def _write(opened: Opened, writer: GraphWriter, origin: Origin | None, progress:
     schema, ends = opened.schema, _ends(opened)
     ids = number_nodes(
         ends, _listed(opened, "nodes", "id"), _listed(opened, "graphs", "graph"),
-        unlisted=cast(Unlisted, schema.unlisted),
+        unlisted=cast(Unlisted, schema.unlisted), progress=progress,
     )  # fmt: skip
     ids.write(writer)
-    encoding = _fit(opened) if origin is None else origin.encoding
+    base = opened.edges.base
+    with watching(base, "reading features", progress):
+        encoding = _fit(opened, ids) if origin is None else origin.encoding
     census = write_edges(
         ends, ids, writer, keep_ids=bool(encoding["edge"]), directed=schema.directed, duplicates=schema.duplicates,
         self_loops=schema.self_loops, progress=progress,
     )  # fmt: skip
-    sparse, unseen = _write_features(opened, writer, ids, encoding, origin)
+    with watching(base, "writing features", progress):
+        sparse, unseen = _write_features(opened, writer, ids, encoding, origin)
     facts: dict[str, Any] = {"task": schema.task, "title": opened.title, "targets": [], "kind": "", "classes": []}
     facts |= {"encoding": encoding, "graphs": list(ids.graph_names), "schema": schema.to_dict()}
     facts |= _write_labels(opened, writer, ids, origin, unseen) | {"unseen": unseen}
@@ -126,13 +133,14 @@ def _listed(opened: Opened, name: str, role: str) -> Listed | None:
     return Listed(opened.tables[name], said.one(role), said.one("graph") if name == "nodes" else "")
 
 
-def _fit(opened: Opened) -> Encoding:
+def _fit(opened: Opened, ids: Ids) -> Encoding:
     """How features are made of the columns of the nodes and of the edges."""
-    known = opened.schema.tables()
-    return {
-        kind: fit_encoding(opened.tables[name], known[name].columns) if name in opened.tables else []
-        for kind, (name, _) in _FEATURES.items()
-    }
+    known, encoding = opened.schema.tables(), Encoding()
+    for kind, (name, _) in _FEATURES.items():
+        table, nodes = opened.tables.get(name), kind == "node"
+        gaps = nodes and table is not None and ids.count > table.count()
+        encoding[kind] = [] if table is None else fit_encoding(table, known[name].columns, bags=nodes, gaps=gaps)
+    return encoding
 
 
 def _write_features(
@@ -175,6 +183,7 @@ def _write_labels(
     To predict neither is needed: where another import is followed, what cannot be read is said, and left out.
     """
     facts: dict[str, Any] = {}
+    labelled: NDArray | None = None
     for role in ("target", "split") if opened.schema.task != "link" else ():
         name = next((name for name in ("graphs", "nodes") if _having(opened, name, role)), "")
         if not name:
@@ -183,10 +192,15 @@ def _write_labels(
         try:
             if role == "split":
                 parts, rows = read_parts(table, said.one("split")), _instance_rows(opened, name, ids)
-                writer.put("extra.part", np.where(rows >= 0, parts[rows], -1).astype(np.int8))
+                part = np.where(rows >= 0, parts[rows], -1).astype(np.int8)
+                if origin is None:
+                    check_parts(part if labelled is None else part[labelled], table.title, said.one("split"))
+                writer.put("extra.part", part)
                 continue
             targets = read_targets(table, said.columns, known=None if origin is None else origin.facts)
-            writer.put("y", _take(targets, _instance_rows(opened, name, ids)))
+            y = _take(targets, _instance_rows(opened, name, ids))
+            labelled = is_labelled(y)
+            writer.put("y", y)
             facts = {"targets": targets.names, "kind": targets.kind, "classes": targets.classes}
         except GpmError as error:
             if origin is None:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item")
 LARGEST = 1e37  # numbers beyond it leave what features hold, 32 bits
-YES, NO = ("true", "yes", "t", "y"), ("false", "no", "f", "n")
-WORDS = {"number": "a number", "date": "a date such as 2024-12-31", "flag": "yes or no"}
+YES, NO = ("true", "yes", "t", "y"), ("false", "no", "f", "n")  # pairs, in this order
+WORDS = {"number": "a number (in 32 bits)", "date": "a date such as 2024-12-31", "flag": "yes or no"}
 _BLANKS = "' ' || chr(9) || chr(10) || chr(13) || chr(160) || chr(12288)"
 _VECTORS = 32
 _WIDEST = 2_000  # columns that are read in one pass: DuckDB holds thousands of rows of them
@@ -38,8 +38,13 @@ def _listed(words: Sequence[str]) -> str:
 
 _MISSING = _listed(sorted(UNKNOWN))
 _DAYS = "^[0-9]{{4}}-[0-9]{{1,2}}-[0-9]{{1,2}}([T ][0-9:.]+ ?(Z|UTC|[+-][0-9:]+)?)?$"
+DAYLIKE = "({0} LIKE '____-%' OR {0} LIKE '____/%' OR {0} LIKE '%._.____' OR {0} LIKE '%.__.____')"
 DAY = f"""
-CASE WHEN NOT regexp_matches({{0}}, '{_DAYS}') THEN NULL
+CASE WHEN regexp_matches({{0}}, '^[0-9]{{{{4}}}}/[0-9]{{{{1,2}}}}/[0-9]{{{{1,2}}}}$')
+THEN epoch(TRY_STRPTIME({{0}}, '%Y/%m/%d')) / 86400
+WHEN regexp_matches({{0}}, '^[0-9]{{{{1,2}}}}[.][0-9]{{{{1,2}}}}[.][0-9]{{{{4}}}}$')
+THEN epoch(TRY_STRPTIME({{0}}, '%d.%m.%Y')) / 86400
+WHEN NOT regexp_matches({{0}}, '{_DAYS}') THEN NULL
 WHEN regexp_matches({{0}}, ':[0-9.]+ ?[+-][0-9:]+$') THEN epoch(TRY_CAST({{0}} AS TIMESTAMPTZ)) / 86400
 ELSE epoch(TRY_CAST({{0}} AS TIMESTAMP)) / 86400 END"""
 
@@ -49,6 +54,11 @@ def _flag(x: str, yes: Sequence[str], no: Sequence[str]) -> str:
 
 
 FLAG = _flag("{0}", YES, NO)
+
+
+def is_pair(x: str, place: int) -> str:
+    """Whether a cell is one of a pair of words for yes and no: F and N together are no flag, but two categories."""
+    return f"lower({x}) IN ({_listed((YES[place], NO[place]))})"
 
 
 def number(table: Table, x: str) -> str:
@@ -159,4 +169,4 @@ def refuse(table: Table, name: str, kind: str) -> GpmError:
     read = f"SELECT gpm_row, x, {value(table, 'x', 'kind')} AS v FROM ({cells(table, [name], [kind], rows=True)})"
     row, found = fetch(table, f"SELECT min(gpm_row), arg_min(x, gpm_row) FROM ({read}) WHERE {wrong}")[0]
     fix = "mend the cell, empty it if it is unknown, or say another kind of the column in the YAML"
-    return GpmError(f"{table.where(row)}: {found[:60]!r} in column {name!r} is not {WORDS[kind]} (in 32 bits); {fix}.")
+    return GpmError(f"{table.where(row)}: {found[:60]!r} in column {name!r} is not {WORDS[kind]}; {fix}.")

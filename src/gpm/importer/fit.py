@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gpm.errors import GpmError
-from gpm.importer.cells import LARGEST, cells, fetch, passes, refuse, value
+from gpm.importer.cells import LARGEST, cells, coded, fetch, passes, refuse, value
 from gpm.importer.kinds import BUCKETS, MOST_VALUES, is_bag
 from gpm.importer.schema import MOST_BUCKETS
 
@@ -17,11 +17,19 @@ if TYPE_CHECKING:
 NUMBERS = ("number", "date", "flag")
 
 
-def fit_encoding(table: Table, columns: Mapping[str, Column]) -> list[dict[str, Any]]:
+def fit_encoding(
+    table: Table, columns: Mapping[str, Column], *, bags: bool = True, gaps: bool = False
+) -> list[dict[str, Any]]:
     """Take the statistics of a table's features.
 
     Numbers and dates are standardised, categories get a column each, text is hashed. A table of numbers and flags that
     are mostly zero, as bags of words and one-hot tables are, is kept as it is: the model scales such tables by itself.
+
+    Args:
+        table: The table.
+        columns: What its columns are.
+        bags: It may be a bag of words; the model does not scale those of edges.
+        gaps: There are nodes that it does not list, of which all cells are missing.
 
     Returns:
         A dict of plain values per feature. All have `column`, `kind` and `fill`, the entries of a row that are not zero
@@ -32,9 +40,11 @@ def fit_encoding(table: Table, columns: Mapping[str, Column]) -> list[dict[str, 
     """
     features = {name: column for name, column in columns.items() if column.role == "feature"}
     of = {kind: {n: c for n, c in features.items() if c.kind == kind} for kind in (*NUMBERS, "category", "text")}
-    plain = not (of["date"] or of["category"] or of["text"])
+    plain = bags and not (of["date"] or of["category"] or of["text"])
     found = _fit_numbers(table, {name: c.kind for name, c in features.items() if c.kind in NUMBERS}, plain)
     found |= _fit_categories(table, of["category"]) | _fit_texts(table, of["text"])
+    for name in found if gaps else ():
+        found[name] |= {"missing": True} if "missing" in found[name] else {}
     return [{"column": name, "kind": features[name].kind} | found[name] for name in features]
 
 
@@ -68,16 +78,19 @@ def _is_finite(value: Any) -> bool:
 
 def _fit_numbers(table: Table, kinds: Mapping[str, str], plain: bool) -> dict[str, dict[str, Any]]:
     counted: dict[str, list[Any]] = {}
+    ones: dict[str, int] = {}
     for names in passes(list(kinds)):
         read = cells(table, names, [kinds[name] for name in names])
         read = f"SELECT c, x, {value(table, 'x', 'kind')} AS v FROM ({read})"
         wrong = f"count_if(x IS NOT NULL AND (v IS NULL OR abs(v) > {LARGEST}))"
-        facts = f"{wrong}, count(*), count(v), count_if(v = 0), min(v), max(v), favg(v), stddev_pop(v)"
+        zeros, bits = (f"coalesce(count_if(v = {number}), 0)" for number in (0, 1))
+        facts = f"{wrong}, count(*), count(v), {zeros}, min(v), max(v), favg(v), stddev_pop(v), {bits}"
         for place, mistakes, *found in fetch(table, f"SELECT c, {facts} FROM ({read}) GROUP BY c ORDER BY c"):
             if mistakes:
                 raise refuse(table, names[place], kinds[names[place]])
-            counted[names[place]] = found
-    keep = plain and is_bag((low or 0.0, zeros, rows) for rows, _, zeros, low, *_ in counted.values())
+            *counted[names[place]], ones[names[place]] = found
+    binary = {name: found[2] + ones[name] == found[1] for name, found in counted.items()}
+    keep = plain and is_bag((low or 0.0, binary[n], zeros, rows) for n, (rows, _, zeros, low, *_) in counted.items())
     none = [1, 1, 1, None, None, 0.0, 0.0]  # of a table without rows
     return {name: _scale(*counted.get(name, none), keep=keep or kind == "flag") for name, kind in kinds.items()}
 
@@ -108,6 +121,7 @@ def _fit_categories(table: Table, columns: Mapping[str, Column]) -> dict[str, di
         for name, column in columns.items()
         if column.values is not None
     }
+    _check_values(table, {name: column.values for name, column in columns.items() if column.values is not None})
     names = [name for name in columns if name not in found]
     if not names:
         return found
@@ -122,6 +136,18 @@ def _fit_categories(table: Table, columns: Mapping[str, Column]) -> dict[str, di
         fill = float(mine[0][2]) / rows if mine else 0.0
         found[name] = {"values": values, "other": len(mine) > MOST_VALUES, "fill": fill}
     return found
+
+
+def _check_values(table: Table, listed: Mapping[str, Sequence[str]]) -> None:
+    """Refuse a list of categories of which a column has none: capitals, blanks or the column are wrong."""
+    for name, values in listed.items():
+        with coded(table, [name], [values]) as read:
+            known, other = fetch(table, f"SELECT count_if(k >= 0), min(t) FILTER (k < 0) FROM ({read})")[0]
+        if other is not None and not known:
+            raise GpmError(
+                f"{table.title}: none of the values that the YAML lists for {name!r} is in the column, which holds "
+                f"{other[:60]!r}; write them as the column does."
+            )
 
 
 def _fit_texts(table: Table, columns: Mapping[str, Column]) -> dict[str, dict[str, Any]]:

@@ -41,6 +41,7 @@ class Gathered:
     graph: str = ""
     title: str = "graph"
     file: str = ""
+    is_network: bool = False
 
     def open(self, base: Any, name: str, options: Mapping[str, Any], names: Sequence[str]) -> Table | None:
         """One of the tables in a connection, see `open_table`; None if there is none."""
@@ -76,7 +77,8 @@ def gather(edges: Any, nodes: Any = None, graphs: Any = None, options: Mapping[s
     if nodes is not None:
         raise GpmError(f"{path} has nodes of its own; leave out --nodes.")
     found_nodes, found_edges, directed = network_tables(path)
-    return Gathered(found_edges, found_nodes, graphs, directed, title=name_of(path), file=str(path))
+    named: dict[str, Any] = {"title": name_of(path), "file": str(path), "is_network": True}
+    return Gathered(found_edges, found_nodes, graphs, directed, **named)
 
 
 def suffix_of(path: Path) -> str:

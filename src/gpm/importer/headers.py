@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
+from gpm.data.cells import UNKNOWN
+
 SOURCES = {
     "source", "src", "from", "u", "i", "start", "head", "node1", "node_1", "id1", "id_1", "from_node", "source_id",
-    "fromnodeid", "from_id", "sender",
+    "fromnodeid", "from_id", "sender", "follower", "citing", "parent", "caller",
 }  # fmt: skip
 TARGETS = {
     "target", "dst", "to", "v", "j", "end", "tail", "node2", "node_2", "id2", "id_2", "to_node", "target_id",
-    "tonodeid", "to_id", "destination", "dest", "receiver",
+    "tonodeid", "to_id", "destination", "dest", "receiver", "followee", "followed", "cited", "child", "callee",
 }  # fmt: skip
 WEIGHTS = {"weight", "weights", "w", "edge_weight"}
 IDS = {"id", "ids", "node", "nodes", "node_id", "nodeid", "name", "key", "index", "uid", "user", "user_id"}
@@ -21,7 +23,6 @@ OTHERS = {
     "time", "timestamp", "year", "text", "title", "age",
 }  # fmt: skip
 _KNOWN = SOURCES | TARGETS | WEIGHTS | IDS | GRAPHS | OTHERS
-_UNKNOWN = {"", "nan", "na", "n/a", "none", "null", "?"}
 _TYPED = re.compile(
     r"[-+]?(\d+([.,]\d*)?|[.,]\d+)([eE][-+]?\d+)?|\d{4}-\d\d?-\d\d?([T ].*)?|\d\d?[./]\d\d?[./]\d{4}|true|false|yes|no",
     re.IGNORECASE,
@@ -64,5 +65,5 @@ def _is_typed(cell: str) -> bool:
 
 
 def _are_typed(column: list[str]) -> bool:
-    filled = [cell for cell in column if cell.lower() not in _UNKNOWN]
+    filled = [cell for cell in column if cell.lower() not in UNKNOWN]
     return bool(filled) and all(map(_is_typed, filled))

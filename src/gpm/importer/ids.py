@@ -134,11 +134,11 @@ def id_of(table: Table, column: str, kind: str) -> str:
     return f"CASE WHEN {whole} THEN CAST(TRY_CAST({name} AS BIGINT) AS VARCHAR) ELSE {text(column)} END"
 
 
-def alike(where: str, name: str, other: str) -> GpmError:
+def alike(where: str, name: str, other: str, things: str = "ids") -> GpmError:
     """The error on two ids that are not the same, though they look so."""
     what = "blanks around them" if name.strip() != name or other.strip() != other else "how their letters are encoded"
     return GpmError(
-        f"{where}: ids {name!r} and {other!r} differ only in {what}; mend the file, or set trim for blanks."
+        f"{where}: {things} {name!r} and {other!r} differ only in {what}; mend the file, or set trim for blanks."
     )
 
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from gpm.data.cells import UNKNOWN
 from gpm.errors import GpmError, nearest
 from gpm.importer.cells import cell, fetch, known, refuse
-from gpm.importer.kinds import feature_column, mark_bag, target_columns
+from gpm.importer.kinds import feature_column, is_spoiled_number, mark_bag, target_columns
 from gpm.importer.profile import Profile, compare, profile
 from gpm.importer.roles import (
     Draft,
+    find_direction,
     find_ends,
     find_graph,
     find_id,
@@ -67,10 +68,11 @@ def infer(
         find_graph(every, graph)
     find_ends(drafts["edges"])
     find_weight(drafts["edges"])
+    find_direction(drafts["edges"], directed or given.directed)
     find_split(homes[0] if homes else None, every, split)
     if nodes is not None:
         find_id(drafts["nodes"])
-    found = {name: _finish(draft, given) for name, draft in drafts.items()}
+    found = {name: _finish(draft, given, task) for name, draft in drafts.items()}
     if task == "graph" and "nodes" in drafts:
         _check_graphs(drafts["nodes"])
     return Schema(
@@ -134,13 +136,16 @@ def _choose_task(drafts: dict[str, Draft], task: str, target: list[str], many: b
     return chosen
 
 
-def _finish(draft: Draft, given: Schema) -> TableSchema:
+def _finish(draft: Draft, given: Schema, task: str) -> TableSchema:
     """Settle the kinds of features and targets, of which all cells are looked at."""
     table, said = draft.table, dict(draft.columns)
     open_roles = ("feature", "target") if draft.name != "edges" else ("feature",)
     names = [n for n in table.columns if n not in said or said[n].role in open_roles]
     found = profile(table, names if draft.name != "graphs" else draft.having("target"))
     targets = [name for name in draft.having("target") if draft.name != "edges"]
+    if draft.name == "nodes" and targets and task == "graph":
+        found |= profile(_one_per_graph(draft), targets)
+    _check_numbers(table, {n: p for n, p in found.items() if n not in said or not said[n].kind}, targets)
     columns: dict[str, Column] = {}
     for name in table.columns:
         if name in found and name not in targets:
@@ -151,9 +156,33 @@ def _finish(draft: Draft, given: Schema) -> TableSchema:
     for name, column in columns.items():
         if name in found and column.kind == "number" and found[name].huge:
             raise refuse(table, name, "number")
-    columns = _warn_of_copies(table, mark_bag(columns, found), found)
+    columns = _warn_of_copies(table, mark_bag(columns, found) if draft.name == "nodes" else columns, found)
     before = given.tables().get(draft.name, TableSchema())
     return TableSchema(str(table.path or before.file), dict(table.options), columns)
+
+
+def _one_per_graph(nodes: Draft) -> Table:
+    """The table with one row of each graph: a target of graphs is counted once for each."""
+    (graph,) = nodes.having("graph")
+    view, key = f"{nodes.table.view}_graphs", cell(nodes.table, graph)
+    nodes.table.base.execute(
+        f"CREATE OR REPLACE TEMP VIEW {view} AS SELECT * EXCLUDE (gpm_row) FROM {nodes.table.numbered()} "
+        f"QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY gpm_row) = 1"
+    )
+    return replace(nodes.table, view=view)
+
+
+def _check_numbers(table: Table, found: dict[str, Profile], targets: Sequence[str]) -> None:
+    """Refuse numbers that can be read in two ways, and a target of numbers that one cell would make a class."""
+    for name, p in found.items():
+        if p.is_number and p.commas and p.points:
+            raise GpmError(
+                f"{table.title}: column {name!r} has decimal commas, and cells such as '1.234' of which the point may "
+                "part thousands; write all its numbers in one way."
+            )
+    for name in targets:
+        if name in found and is_spoiled_number(found[name]):
+            raise refuse(table, name, "number")
 
 
 def _warn_of_copies(table: Table, columns: dict[str, Column], found: dict[str, Profile]) -> dict[str, Column]:

@@ -12,6 +12,7 @@ MOST_VALUES = 64  # categories that get a column each; rarer ones share one
 MOST_CLASSES = 10_000
 BUCKETS = 64  # columns of hashed text
 _FEW = 16  # different values that are categories in the smallest table
+_MOST_NUMBERED = 20  # whole numbers that are classes, if they do not count on from 0 or 1
 _WORDS = 4  # as many words in a cell, on average, are a text
 _BAG = 4  # columns that make a bag of words; fewer are standardised, of which the model makes more
 
@@ -22,8 +23,9 @@ def feature_column(found: Profile, given: Column | None = None) -> Column:
     Numbers and dates are what all cells say they are. Text is a category if its values come again, a text if it has
     many words, and is left out if every row has its own.
     """
-    if given is not None and (given.role == "ignore" or given.kind):
-        kind, role, why = given.kind, given.role, given.why if given.role == "ignore" else ""
+    if given is not None and (given.role == "ignore" or given.kind or given.values):
+        kind, role = given.kind or "category", given.role
+        why = given.why if given.role == "ignore" else ""
     else:
         kind, why = _find_kind(found)
         role = "ignore" if why and given is None else "feature"
@@ -70,26 +72,30 @@ def _missing(p: Profile) -> str:
     return f"{p.missing:,} missing{words}"
 
 
-def is_bag(columns: Iterable[tuple[float, int, int]]) -> bool:
+def is_bag(columns: Iterable[tuple[float, bool, int, int]]) -> bool:
     """Whether columns of numbers and flags are a bag of words or one-hot: none negative, and most of them zero.
 
-    The model scales such tables by itself, and keeps their zeros.
+    The model scales such tables by itself, and keeps their zeros. A column of other numbers among them would drown the
+    rest: each must be 0 and 1 alone, or be mostly zero itself.
 
     Args:
-        columns: Least number, number of zeros and number of rows of each.
+        columns: Of each the least number, whether it holds 0 and 1 alone, its number of zeros and of rows.
     """
     listed = list(columns)
-    cells = sum(rows for _, _, rows in listed)
-    return len(listed) >= _BAG and min(low for low, _, _ in listed) >= 0 and sum(z for _, z, _ in listed) > cells / 2
+    zeros, cells = sum(zeros for *_, zeros, _ in listed), sum(rows for *_, rows in listed)
+    fits = all(low >= 0 and (bits or 2 * zero > rows) for low, bits, zero, rows in listed)
+    return len(listed) >= _BAG and fits and 2 * zeros > cells
 
 
 def mark_bag(columns: Mapping[str, Column], found: Mapping[str, Profile]) -> dict[str, Column]:
     """The same columns, with a word on features that are kept as they are because they are a bag of words."""
     features = {name: column for name, column in columns.items() if column.role == "feature"}
     plain = all(column.kind in ("number", "flag") for column in features.values())
-    if not plain or not is_bag((found[name].low, found[name].zeros, found[name].rows) for name in features):
+    counts = ((found[name].low, found[name].is_bit, found[name].zeros, found[name].rows) for name in features)
+    if not plain or not is_bag(counts):
         return dict(columns)
-    why = {name: f"{KEPT}: mostly zeros" + (f"; {c.why}" if c.why else "") for name, c in features.items()}
+    kept = {name: c.why.replace("mean and a flag", "0 and a flag") for name, c in features.items()}
+    why = {name: f"{KEPT}: mostly zeros" + (f"; {more}" if more else "") for name, more in kept.items()}
     return {n: Column(c.role, c.kind, c.values, c.buckets, why.get(n, c.why)) for n, c in columns.items()}
 
 
@@ -111,10 +117,15 @@ def target_columns(found: Mapping[str, Profile], given: Mapping[str, Column], ti
         _check_classes(found, title, sure=any(kinds.values()))
     columns = {}
     for name, p in found.items():
-        parts = [f"{p.distinct:,} classes"] if kind == "category" else []
+        parts = [f"{p.distinct:,} classes{_odd(p)}"] if kind == "category" else []
         why = "; ".join(parts + ([f"{_missing(p)}: unlabelled"] if p.missing else []))
         columns[name] = Column("target", kind, given[name].values if name in given else None, 0, why)
     return columns
+
+
+def is_spoiled_number(p: Profile) -> bool:
+    """Whether a target is mostly numbers, more than classes would have, and some other text."""
+    return bool(_odd(p)) and (p.whole < p.numbers or p.distinct > _MOST_NUMBERED)
 
 
 def _target_kind(found: Mapping[str, Profile], title: str) -> str:
@@ -135,7 +146,8 @@ def _target_kind(found: Mapping[str, Profile], title: str) -> str:
     if not p.is_whole:
         return "number"
     numbered = p.low in (0, 1) and p.high - p.low + 1 == p.distinct and 2 * p.distinct <= p.filled
-    return "category" if numbered or (p.distinct <= 20 and 5 * p.distinct <= p.filled) or p.is_bit else "number"
+    few = p.distinct <= _MOST_NUMBERED and 5 * p.distinct <= p.filled
+    return "category" if numbered or few or p.is_bit else "number"
 
 
 def _check_classes(found: Mapping[str, Profile], title: str, *, sure: bool) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpm.data.splits import PARTS
 from gpm.errors import GpmError, nearest
 from gpm.importer.cells import LARGEST, cells, chunks, coded, fetch, number, refuse, value
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from gpm.importer.sources import Table
 
 PART_WORDS = {
-    "train": 0, "training": 0, "val": 1, "valid": 1, "validation": 1, "dev": 1, "test": 2, "testing": 2,
+    "train": 0, "training": 0, "val": 1, "valid": 1, "validation": 1, "validate": 1, "dev": 1, "test": 2, "testing": 2,
 }  # fmt: skip
 KINDS = {"category": "classes", "number": "values", "flag": "labels"}
 MOST_CLASSES = 10_000
@@ -83,6 +84,16 @@ def read_parts(table: Table, column: str) -> NDArray[np.int8]:
             fix = "write train, val or test, or leave it empty"
             raise GpmError(f"{table.where(row)}: {wrong[:60]!r} in column {column!r} is no part; {fix}.")
     return parts
+
+
+def check_parts(parts: NDArray, title: str, column: str) -> None:
+    """Refuse a split that lacks a part, among rows that have a label: nothing could be trained, chosen or scored."""
+    for place, part in enumerate(PARTS):
+        if not (parts == place).any():
+            raise GpmError(
+                f"{title}: no row with a label is in the part {part} of column {column!r}; put some there, or say in "
+                "the YAML 'role: ignore' of it, to have the parts drawn."
+            )
 
 
 def _read_numbers(table: Table, names: Sequence[str], kind: str) -> NDArray[np.float32]:

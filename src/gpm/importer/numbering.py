@@ -168,6 +168,14 @@ class _Numbering:
             )
         if self.graphs is not None:
             self._check_graphs(self.graphs)
+        self._check_alike_graphs()
+
+    def _check_alike_graphs(self) -> None:
+        bare = BARE.format("graph")
+        twins = f"SELECT {bare} AS bare FROM {self.table}_graphs GROUP BY 1 HAVING count(*) > 1 LIMIT 1"
+        found = self.base.execute(f"SELECT graph FROM {self.table}_graphs WHERE {bare} IN ({twins}) LIMIT 2").fetchall()
+        if found:
+            raise alike((self.graphs or self.nodes or self.ends).table.title, found[0][0], found[1][0], "graphs")
 
     def _check_graphs(self, graphs: Listed) -> None:
         table, collected, title = f"{self.table}_graphs", f"{self.table}_collected", graphs.table.title

@@ -99,6 +99,8 @@ def _infer(tables: Mapping[str, Table], gathered: Gathered, wishes: Wishes) -> S
         given = _mark_values(given, targets, tables)
     if wishes.unlisted:
         given = replace(given, unlisted=wishes.unlisted)
+    if wishes.directed and gathered.directed is False and gathered.is_network:
+        raise GpmError(f"{gathered.title} says by itself that its edges are undirected; leave out --directed.")
     if gathered.file:
         given = replace(given, edges=replace(given.edges, file=gathered.file))
     smiles = _spelled(tables["edges"], "smiles")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from gpm.importer.cells import DAY, FLAG, LARGEST, cells, fetch, number, passes
+from gpm.importer.cells import DAY, DAYLIKE, FLAG, LARGEST, YES, cells, fetch, is_pair, number, passes
 
 if TYPE_CHECKING:
     from gpm.importer.sources import Table
@@ -14,13 +14,15 @@ if TYPE_CHECKING:
 _COUNTED = 100_000  # so many different values are counted exactly in any table
 _ROWS = 2_000_000  # and any number of them in a table of so many rows
 _CODE = "regexp_full_match(x, '[+-]?0[0-9]+|[+-]?[0-9]{16,}')"  # digits that no number would give back
-_DAY = f"CASE WHEN n IS NULL AND x LIKE '____-%' THEN {DAY.format('x')} END"
+_DAY = f"CASE WHEN n IS NULL AND {DAYLIKE.format('x')} THEN {DAY.format('x')} END"
 _FLAG = f"CASE WHEN n IS NULL AND strlen(x) < 6 THEN {FLAG.format('x')} END"
 _NAMED = f"CASE WHEN n IS NOT NULL AND (x LIKE '0_%' OR x LIKE '_0_%' OR strlen(x) > 15) THEN {_CODE} END"
 _WORDS = "CASE WHEN n IS NULL THEN length(x) - length(replace(x, ' ', '')) + 1 END"
+_PAIRED = "greatest(" + ", ".join(f"count_if(f IS NOT NULL AND {is_pair('x', i)})" for i in range(len(YES))) + ")"
 _COUNTS = f"""
 count(*), count(x), approx_count_distinct(x), count(n), count_if(abs(n) > {LARGEST}), count_if(code),
-count_if(n = trunc(n)), count_if(coalesce(n, f) = 0), min(n), max(n), count(f), count(d), avg({_WORDS}),
+count_if(n = trunc(n)), count_if(coalesce(n, f) = 0), min(n), max(n), {_PAIRED}, count(d), avg({_WORDS}),
+count_if(n IS NOT NULL AND contains(x, ',')), count_if(regexp_full_match(x, '[+-]?[0-9]{{1,3}}([.][0-9]{{3}})+')),
 min(lower(t)) FILTER (x IS NULL), max(lower(t)) FILTER (x IS NULL), min(x) FILTER (n IS NULL)"""
 
 
@@ -36,8 +38,9 @@ class Profile:
             many for a number; whole numbers.
         zeros: Cells that are 0 or no.
         low, high: Range of the numbers.
-        flags, dates: Cells that are yes or no; dates.
+        flags, dates: Cells that are yes or no, all in the same words; dates.
         words: Words in a cell, on average.
+        commas, points: Numbers with a decimal comma; cells whose point may part thousands.
         absent: Words that stand for a missing cell.
         odd: A cell that is no number.
     """
@@ -55,6 +58,8 @@ class Profile:
     flags: int
     dates: int
     words: float
+    commas: int
+    points: int
     absent: tuple[str, ...]
     odd: str
     exact: bool = False
@@ -93,7 +98,7 @@ class Profile:
 
 def profile(table: Table, names: Sequence[str]) -> dict[str, Profile]:
     """Count what is in some columns of a table."""
-    found = {name: Profile(0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0, 0, 0.0, (), "", True) for name in names}
+    found = {name: Profile(0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0, 0, 0.0, 0, 0, (), "", True) for name in names}
     for some in passes(names):
         found |= _count(table, some)
     few = [name for name, p in found.items() if p.rows <= _ROWS or p.distinct <= _COUNTED]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,16 +10,19 @@ from typing import TYPE_CHECKING
 
 from gpm.data.cells import find_column
 from gpm.errors import GpmError
-from gpm.importer.cells import cell, fetch, known
+from gpm.importer.cells import cell, fetch, known, refuse
 from gpm.importer.headers import GRAPHS, SOURCES, TARGETS, WEIGHTS
 from gpm.importer.labels import PART_WORDS
-from gpm.importer.profile import profile
+from gpm.importer.profile import Profile, profile
 from gpm.importer.schema import Column
 
 if TYPE_CHECKING:
     from gpm.importer.sources import Table
 
-SPLITS = {"split", "part", "set", "partition", "subset"}
+SPLITS = {"split", "part", "set", "partition", "subset", "fold", "usage", "phase"}
+MASKS = {f"{part}{mark}mask" for part in ("train", "val", "valid", "test") for mark in ("_", "")}
+_COMMA = re.compile(r"[+-]?\d+,\d+")  # a decimal comma where a point is read
+_EPOCH = 1e8  # seconds since 1970, in 1973
 IDS = ("id", "node_id", "nodeid", "node", "vertex", "vertex_id")  # the surest first
 MAYBE_IDS = ("ids", "nodes", "uid", "key", "user_id", "user", "name", "index")  # if no two rows share a value
 
@@ -119,8 +123,8 @@ def find_targets(homes: Sequence[Draft], drafts: Sequence[Draft], names: Sequenc
     for _, column in marked or said:
         for draft in drafts:
             ends = SOURCES | TARGETS if draft.name == "edges" else set()
-            if column in draft.free() and word(column) not in ends:
-                draft.columns[column] = Column("ignore", why="named like the target, it might tell it")
+            for namesake in draft.named({word(column)} - ends):
+                draft.columns[namesake] = Column("ignore", why="named like the target, it might tell it")
 
 
 def find_ends(edges: Draft) -> None:
@@ -136,7 +140,8 @@ def find_ends(edges: Draft) -> None:
         for role, name in zip(missing, free, strict=False):
             edges.settle(name, role)
     elif missing:
-        fix = in_yaml("edges", missing[0]) if width > 1 else "write a row as 'source,target'"
+        cut = "write a row as 'source,target', or say the delimiter in the YAML, under edges: 'delimiter: \"|\"'"
+        fix = in_yaml("edges", missing[0]) if width > 1 else cut
         raise GpmError(
             f"{edges.table.title}: which column is the {missing[0]} of an edge? {edges.list_columns()} {fix}."
         )
@@ -147,9 +152,29 @@ def find_weight(edges: Draft) -> None:
     if edges.having("weight"):
         return
     third = [name for name in edges.table.columns[2:3] if edges.headless and name in edges.free()]
-    found = edges.named(WEIGHTS) or third
-    numbers = [name for name, p in profile(edges.table, found).items() if p.is_number]
+    named = edges.named(WEIGHTS)
+    found = profile(edges.table, named or third)
+    for name in named:
+        if found[name].numbers < found[name].filled and (found[name].numbers or _COMMA.fullmatch(found[name].odd)):
+            raise refuse(edges.table, name, "number")  # one cell must not leave a graph without weights
+    numbers = [name for name, p in found.items() if p.is_number and (name in named or not _are_times(p))]
     edges.settle_one(numbers, "weight", in_yaml("edges", "weight"))
+
+
+def _are_times(p: Profile) -> bool:
+    """Whether numbers are seconds since 1970, as the third column of lists of edges often is."""
+    return p.is_whole and p.low >= _EPOCH
+
+
+def find_direction(edges: Draft, directed: bool) -> None:
+    """A column Type as Gephi writes it, which is read by nobody, but must not be overlooked."""
+    for name in edges.named(["type"]):
+        words = f"SELECT DISTINCT lower({known(cell(edges.table, name))}) FROM {edges.table.view} LIMIT 4"
+        found = {row[0] for row in fetch(edges.table, words)} - {None}
+        if found and found <= {"directed", "undirected", "mutual"}:
+            against = not directed and "directed" in found
+            why = "WARNING: it says that edges are directed; add --directed" if against else "says which way edges go"
+            edges.columns[name] = Column("ignore", why=why)
 
 
 def find_id(nodes: Draft) -> None:
@@ -188,12 +213,12 @@ def find_graph(drafts: Sequence[Draft], name: str) -> None:
         if not name or draft.name == "graphs":
             draft.settle_one(found, "graph", "say it with --graph NAME")
     tables = {draft.name: draft for draft in drafts}
-    holder = tables.get("nodes", tables["edges"])
-    if not holder.having("graph"):
-        raise GpmError(
-            f"{holder.table.title}: which column names the graph of a row? {holder.list_columns()} Say it with "
-            "--graph NAME."
-        )
+    for holder in (tables.get("nodes", tables["edges"]), *(draft for draft in drafts if draft.name == "graphs")):
+        if not holder.having("graph"):
+            raise GpmError(
+                f"{holder.table.title}: which column names the graph of a row? {holder.list_columns()} Say it with "
+                "--graph NAME."
+            )
 
 
 def find_split(home: Draft | None, drafts: Sequence[Draft], name: str) -> None:
@@ -211,17 +236,36 @@ def find_split(home: Draft | None, drafts: Sequence[Draft], name: str) -> None:
     if name and home is not None:
         home.settle(home.find(name), "split")
     for draft in drafts:
-        if draft.name == "edges" or draft.having("split"):
+        if draft.having("split"):
             continue
-        found = [column for column in draft.named(SPLITS) if _holds_parts(draft.table, column)]
+        found = [column for column in draft.named(SPLITS) if _holds_parts(draft, column, draft is home)]
         if draft is home:
             draft.settle_one(found, "split", "say it with --split NAME")
+            _refuse_masks(draft)
+        why = "parts of edges are not read, but drawn" if draft.name == "edges" else "parts of another task"
         for column in found if draft is not home else ():
-            draft.columns[column] = Column("ignore", why="parts of another task")
+            draft.columns[column] = Column("ignore", why=why)
 
 
-def _holds_parts(table: Table, column: str) -> bool:
-    """Whether all that a column says is train, val or test."""
-    words = f"SELECT DISTINCT lower({known(cell(table, column))}) FROM {table.view}"
-    found = {row[0] for row in fetch(table, f"{words} LIMIT {len(PART_WORDS) + 2}")} - {None}
-    return bool(found) and found <= set(PART_WORDS)
+def _holds_parts(draft: Draft, column: str, home: bool) -> bool:
+    """Whether all that a column says is train, val or test; at home, a column that says so only in part is an error."""
+    words = f"SELECT DISTINCT {known(cell(draft.table, column))} FROM {draft.table.view}"
+    found = {row[0] for row in fetch(draft.table, f"{words} LIMIT {len(PART_WORDS) + 20}")} - {None}
+    parts = {word for word in found if word.lower() in PART_WORDS}
+    other = sorted(found - parts)
+    if other and home and (parts or word(column) == "split"):
+        raise GpmError(
+            f"{draft.table.title}: column {column!r} says {other[0][:60]!r}, which is no part; write train, val or "
+            f"test, or say in the YAML what the column is, under {draft.name}: 'columns: {column}: {{role: ignore}}'."
+        )
+    return bool(parts) and not other
+
+
+def _refuse_masks(home: Draft) -> None:
+    """Parts as a column each are not read, and would be features that give away what is held out."""
+    for column in () if home.having("split") else home.named(MASKS):
+        raise GpmError(
+            f"{home.table.title}: column {column!r} looks like a part of a split; write the parts as one column "
+            f"'split' that says train, val or test, or say in the YAML what it is, under {home.name}: "
+            f"'columns: {column}: {{role: ignore}}'."
+        )
