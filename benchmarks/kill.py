@@ -313,7 +313,10 @@ def torture(command: Command, kills: int, aimed: int, inputs: Path, work: Path, 
                 break
             continue
         tally.kills, tally.aimed = tally.kills + timed, tally.aimed + (not timed)
-        state, faults = forked(lambda: look(command, out, expected))
+        if (tally.kills + tally.aimed) % 2:
+            state, faults = forked(lambda: look(command, out, expected))
+        else:  # run again from what the kill left, which looking at it may settle
+            state, faults = "not looked at", []
         tally.found[state] += 1
         faults += forked(lambda: repeat(command, inputs, out, expected))
         when = f"after {moment:.3f} s of {seconds:.3f}" if timed else f"before step {moment} of {steps}"

@@ -95,12 +95,13 @@ def test_a_full_or_closed_disk_is_one_sentence_and_the_old_file_stays(
 def test_what_killed_processes_left_is_cleared_and_what_others_write_is_not(tmp_path: Path) -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()
-    (tmp_path / f".a[1]*.{gone.pid}.txt").write_text("half")
+    (tmp_path / f".a[1]*.{gone.pid}.0123abcd.txt").write_text("half")
     others = [
-        f".a[1]*.{os.getppid()}.txt",
-        f".a.{gone.pid}.txt",
+        f".a[1]*.{os.getppid()}.0123abcd.txt",
+        f".a.{gone.pid}.0123abcd.txt",
         ".a[1]*.x.txt",
-        f".a[1]*.{gone.pid}.csv",
+        f".a[1]*.{gone.pid}.0123abcd.csv",
+        f".a[1]*.{gone.pid}.txt",
         ".a[1]*.txt",
     ]
     for name in others:
@@ -146,7 +147,8 @@ BOMB = "a: &a [x, x]\n" + "".join(
         ("- 1", "holds no options; each line must be 'key: value'"),
         ("", "holds no options"),
         (b"\xff\xfe\xff", "codec can't decode"),
-        ("x: " + "y" * 2**20, "bytes, more than the 1,048,576 that are read of such a file"),
+        ("x: " + "y" * 2**20, "bytes, more than the 100,000 that are read of such a file"),
+        ("x: " + "1" * 5_000, "a number has more than 400 digits"),
     ],
 )
 def test_yaml_that_is_none_is_one_sentence(tmp_path: Path, content: str | bytes, said: str) -> None:

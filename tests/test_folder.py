@@ -16,6 +16,7 @@ from gpm import GpmError
 from gpm.checksums import check_folder
 from gpm.folder import LOCK, TakenError, Workplace, find_place, is_complete, part_of, settle, target_of
 from gpm.plan import Plan
+from gpm.scratch import put_aside
 
 PLAN = Plan({"seed": 0, "lr": 0.1, "data": "graph"}, 1, False, "blake2b:0", "1.0", {"name": "x"})
 
@@ -59,12 +60,12 @@ def test_a_folder_appears_whole(tmp_path: Path) -> None:
 def test_what_was_begun_stays_and_is_gone_on_with(tmp_path: Path) -> None:
     with Workplace(tmp_path / "run", PLAN) as work:
         _fill(work.part, "one")
-        (work.part / ".config.99.yaml").write_text("half")
+        (work.part / ".config.99.0123abcd.yaml").write_text("half")
     assert _names(tmp_path) == {"run.part"}
     with Workplace(tmp_path / "run", replace(PLAN, result="elsewhere.json")) as work:
         assert work.begun
         assert (work.part / "config.yaml").read_text() == "lr: one\n"
-        assert not (work.part / ".config.99.yaml").exists()
+        assert not (work.part / ".config.99.0123abcd.yaml").exists()
 
 
 def test_where_nothing_was_begun_nothing_stays(tmp_path: Path) -> None:
@@ -221,9 +222,56 @@ def test_between_two_renames_the_new_run_is_put_in_its_place(tmp_path: Path, mon
 
 
 def test_an_old_run_put_aside_comes_back_where_there_is_no_new_one(tmp_path: Path) -> None:
-    _make(tmp_path / ".run.old")
+    _make(tmp_path / "run")
+    put_aside(tmp_path / "run")
+    assert _names(tmp_path) == {".run.old"}
     settle(tmp_path / "run")
     assert _names(tmp_path) == {"run"}
+    assert ".replaced" not in _names(tmp_path / "run")
+
+
+def test_a_folder_of_somebody_else_is_never_touched(tmp_path: Path) -> None:
+    """Whatever its name: by reading, training or replacing."""
+    for name in (".run.old", "run.part", "other"):
+        (tmp_path / name / ".git").mkdir(parents=True)
+        (tmp_path / name / "thesis.tex").touch()
+        (tmp_path / name / ".env").touch()
+    (tmp_path / "other/config.yaml").touch()
+    settle(tmp_path / "run")
+    with pytest.raises(TakenError, match=r"run\.part is there and is no training's"), Workplace(tmp_path / "run", PLAN):
+        pass
+    with pytest.raises(TakenError, match="is no run folder"):
+        Workplace(tmp_path / "other", replace(PLAN, overwrite=True))
+    for name in (".run.old", "run.part", "other"):
+        assert {".git", "thesis.tex", ".env"} <= _names(tmp_path / name)
+
+
+def test_a_run_with_other_things_in_it_is_not_replaced(tmp_path: Path) -> None:
+    _make(tmp_path / "run")
+    (tmp_path / "run/thesis.tex").touch()
+    with pytest.raises(TakenError, match=r"also holds thesis\.tex, which is none of the run's"):
+        Workplace(tmp_path / "run", replace(PLAN, overwrite=True))
+    assert (tmp_path / "run/thesis.tex").exists()
+
+
+def test_nothing_is_written_through_links(tmp_path: Path) -> None:
+    with Workplace(tmp_path / "run", PLAN) as work:
+        _fill(work.part, "one")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/.bashrc").touch()
+    (tmp_path / "run.part/seed-0").symlink_to(tmp_path / "home")
+    with pytest.raises(TakenError, match="seed-0 is a symbolic link"):
+        Workplace(tmp_path / "run", PLAN)
+    assert _names(tmp_path / "home") == {".bashrc"}
+
+
+def test_whoever_has_published_leaves_the_workplace_to_the_next(tmp_path: Path) -> None:
+    first = Workplace(tmp_path / "run", PLAN)
+    _fill(first.part, "one")
+    first.publish()
+    with Workplace(tmp_path / "run", replace(PLAN, overwrite=True)) as second:
+        first.close()
+        assert (second.part / "plan.json").is_file()
 
 
 # What is refused

@@ -15,6 +15,7 @@ from torch_geometric.data import Data
 
 from gpm import GpmError, Graph, Run
 from gpm.__main__ import main
+from gpm.arrays import map_array
 from gpm.checksums import CHECKSUMS, write_checksums
 from gpm.data import load_graph
 from gpm.data.load import load_task_data
@@ -98,7 +99,68 @@ def test_facts_of_a_graph_that_are_none(tmp_path: Path, fact: dict[str, Any]) ->
         load_task_data(folder)
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        "'|S0', 'fortran_order': False, 'shape': (140737488355327,)",
+        "'<i8', 'fortran_order': False, 'shape': (0, 140737488355327, 140737488355327)",
+    ],
+)
+def test_arrays_that_stand_for_more_than_their_bytes(tmp_path: Path, header: str) -> None:
+    text = f"{{'descr': {header}, }}".ljust(117) + "\n"
+    path = tmp_path / "x.npy"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode())
+    with path.open("rb") as file, pytest.raises(GpmError, match="is not an array of numbers as gpm writes them"):
+        map_array(file, path)
+
+
+@pytest.mark.parametrize("way", ["ids", "buffer"])
+def test_pyg_files_that_stand_for_more_than_their_bytes(tmp_path: Path, way: str) -> None:
+    torch.save(
+        Data(edge_index=torch.tensor([[0], [2**28]])) if way == "ids" else {"x": bytearray(9)}, tmp_path / "d.pt"
+    )
+    with pytest.raises(GpmError, match=r"d\.pt (has an edge to node 268435456|is refused: .* asks for a buffer)"):
+        load_graph(tmp_path / "d.pt")
+
+
 # Run folders
+
+
+def test_a_training_from_elsewhere_does_not_say_what_is_overwritten(copy: Path, tmp_path: Path) -> None:
+    part = copy.rename(copy.with_name("again.part"))
+    for name in (CHECKSUMS, "result.json"):
+        (part / name).unlink()
+    plan = json.loads((part / "plan.json").read_text())
+    (tmp_path / "keys").write_text("mine")
+    (part / "plan.json").write_text(json.dumps(plan | {"result": str(tmp_path / "keys")}))
+    assert main(["train", "--resume", str(part.with_name("again")), "--quiet"]) == 0
+    assert (tmp_path / "keys").read_text() == "mine"
+
+
+@pytest.mark.parametrize("missing", ["", "model.safetensors"])
+def test_a_run_without_its_checksums_is_not_whole(copy: Path, missing: str, capsys: pytest.CaptureFixture[str]) -> None:
+    listed = json.loads((copy / CHECKSUMS).read_text())
+    (copy / CHECKSUMS).unlink()
+    if missing:
+        del listed["files"][missing]
+        (copy / CHECKSUMS).write_text(json.dumps(listed))
+    assert main(["doctor", str(copy)]) == 2
+    assert f"damaged    {missing or CHECKSUMS}" in capsys.readouterr().out
+
+
+def test_folders_in_folders_without_end(copy: Path) -> None:
+    deep = copy
+    for _ in range(40):
+        deep = deep / "a"
+        deep.mkdir()
+    assert main(["doctor", str(copy)]) == 2
+
+
+def test_explanations_are_not_written_through_a_link(copy: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (copy / "explain").symlink_to(tmp_path / "elsewhere")
+    assert main(["explain", str(copy), "--node", "n0"]) == 2
+    assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 @pytest.mark.parametrize("entry", [{"bytes": "x"}, {"bytes": []}, {"bytes": None}, {"bytes": -1}, {"sha256": {}}])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpm import GpmError, scratch
-from gpm.scratch import aside, claiming, publish, restore, scratch_for
+from gpm.scratch import claiming, publish, put_aside, restore, scratch_for
 
 
 def _make(folder: Path, content: str) -> None:
@@ -105,7 +105,7 @@ def test_sigterm_clears_what_is_half_made(tmp_path: Path) -> None:
 
 def test_a_folder_that_waits_and_cannot_be_put_back_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _make(tmp_path / "made", "x")
-    (tmp_path / "made").rename(aside(tmp_path / "made"))
+    put_aside(tmp_path / "made")
     with claiming(tmp_path / "other"):
         pass
     monkeypatch.setattr(

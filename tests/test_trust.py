@@ -184,6 +184,42 @@ def test_a_cache_with_a_canary_beside_the_data(cornell: Path, canary: Canary) ->
     assert not canary.path.exists()
 
 
+class _Script(torch.nn.Module):
+    """A program of TorchScript that writes a file when it is loaded."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+        self.made = torch.zeros(1)
+
+    @torch.jit.export
+    def __getstate__(self) -> tuple[str, bool]:
+        return self.path, self.training
+
+    @torch.jit.export
+    def __setstate__(self, state: tuple[str, bool]) -> None:
+        self.path, self.training = state
+        self.made = torch.from_file(self.path, True, 8, dtype=torch.uint8)
+
+    def forward(self) -> int:
+        return 1
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["data.pt", "pre_transform.pt", "pre_filter.pt"])
+def test_a_program_of_torchscript(cornell: Path, tmp_path: Path, name: str) -> None:
+    """torch.load hands it to another loader, whatever it is asked."""
+    torch.jit.save(torch.jit.script(_Script(str(tmp_path / "executed"))), tmp_path / "program.pt")
+    (tmp_path / "executed").unlink(missing_ok=True)
+    torch.jit.load(tmp_path / "program.pt")
+    assert (tmp_path / "executed").exists()  # it sings
+    (tmp_path / "executed").unlink()
+    shutil.copy(tmp_path / "program.pt", cornell / "processed" / name)
+    with pytest.raises(GpmError, match="could not load 'cornell'"):
+        load_dataset("cornell")
+    assert not (tmp_path / "executed").exists()
+
+
 def test_raw_files(cornell: Path, canary: Canary) -> None:
     shutil.rmtree(cornell / "processed")
     np.savez(cornell / "raw/cornell_split_0.6_0.2_0.npz", train_mask=np.array([canary], dtype=object))

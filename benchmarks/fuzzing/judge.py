@@ -16,7 +16,7 @@ from gpm import GpmError
 
 ERROR, SUCCESS = "error", "success"
 _LONGEST = 2100  # characters of a sentence; lists of flags or datasets are long
-_SPILLED = re.compile(r"Traceback|<class '|object at 0x|\n|\bNone\b \(NoneType\)")
+_SPILLED = re.compile(r"Traceback|MemoryError|<class '|object at 0x|\n|\bNone\b \(NoneType\)")
 _FULL = re.compile(r"(not enough|needs more) memory")
 _BARE = re.compile(r"\w*(Error|Exception)\b[^ ]*\.?")
 

@@ -40,6 +40,7 @@ def check_zip(path: str | Path, *, follow: bool = False) -> None:
             _check_entries(path, archive.infolist(), size)
             if path.suffix == ".npz":
                 _check_arrays(path, archive)
+            _check_pickles(path, archive)
     except GpmError:
         raise
     except Exception as error:  # of zipfile and NumPy: a broken directory, header or stream
@@ -71,6 +72,13 @@ def _leads_elsewhere(name: str) -> bool:
     return "\0" in name or any(path.is_absolute() or path.drive or ".." in path.parts for path in paths)
 
 
+def _check_pickles(path: Path, archive: zipfile.ZipFile) -> None:
+    """Some bytes of a pickle can ask for a buffer of any size, which torch makes even where it runs nothing."""
+    for entry in archive.infolist():
+        if entry.filename.endswith(".pkl") and b"bytearray" in archive.read(entry):
+            raise GpmError(f"{path} is refused: its entry {entry.filename!r} asks for a buffer, which no data does.")
+
+
 def _check_arrays(path: Path, archive: zipfile.ZipFile) -> None:
     """What an array says of itself is what NumPy allocates: it must be what the entry holds."""
     for entry in archive.infolist():
@@ -94,7 +102,6 @@ _PLAIN = {
     "numpy.core.multiarray": {"_reconstruct", "scalar"},
     "numpy._core.multiarray": {"_reconstruct", "scalar"},
     "torch._utils": {"_rebuild_tensor_v2"},
-    "torch.storage": {"_load_from_bytes"},
     "_codecs": {"encode"},
 }  # fmt: skip
 _SPARSE = {f"{kind}_{form}" for kind in ("csr", "csc", "coo", "lil", "dok") for form in ("matrix", "array")}
@@ -109,10 +116,20 @@ def _is_plain(module: str, name: str) -> bool:
     return name in _PLAIN.get(module, ())
 
 
+def _load_storage(content: bytes) -> Any:
+    import io
+
+    import torch
+
+    return torch.load(io.BytesIO(content), weights_only=True)
+
+
 class PlainUnpickler(pickle.Unpickler):
     """Reads pickles of numbers, text, arrays and sparse matrices; anything else in one is an error, and not run."""
 
     def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == ("torch.storage", "_load_from_bytes"):
+            return _load_storage  # torch's own would run what is in the bytes
         if not _is_plain(module, name):
             raise pickle.UnpicklingError(f"it holds {module}.{name}, which is not data")
         if module.startswith("scipy.sparse."):
@@ -134,9 +151,16 @@ def plain_pickles() -> Iterator[None]:
     def loads(data: Any, /, **options: Any) -> Any:
         return PlainUnpickler(io.BytesIO(data), **options).load()
 
-    usual = pickle.load, pickle.loads, pickle.Unpickler
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise pickle.UnpicklingError("it holds a program of TorchScript, which is not data")
+
+    import torch
+
+    usual, script = (pickle.load, pickle.loads, pickle.Unpickler), torch.jit.load
     pickle.load, pickle.loads, pickle.Unpickler = load, loads, PlainUnpickler  # type: ignore[misc]
+    torch.jit.load = refuse  # to which torch.load hands such files, whatever it is asked
     try:
         yield
     finally:
         pickle.load, pickle.loads, pickle.Unpickler = usual  # type: ignore[misc]
+        torch.jit.load = script

@@ -83,7 +83,7 @@ def map_array(file: BinaryIO, path: Path) -> NDArray:
     if begin + math.prod(shape) * dtype.itemsize != size:
         raise GpmError(f"{path} is damaged: an array of shape {list(shape)} does not have {size:,} bytes.")
     order: Any = "F" if columns_first else "C"
-    if 0 in shape or dtype.itemsize == 0:
+    if 0 in shape:
         return np.zeros(shape, dtype=dtype, order=order)
     return np.memmap(file, dtype=dtype, mode="r", offset=begin, shape=shape, order=order)
 
@@ -106,7 +106,7 @@ def _read_header(file: BinaryIO, path: Path) -> tuple[np.dtype[Any], bool, tuple
             raise ValueError
         shape = tuple(int(size) for size in found[3].replace(" ", "").rstrip(",").split(","))
         dtype = np.dtype(found[1])
-        if len(shape) > 4 or max(shape) >= 2**48:
+        if len(shape) > 4 or not dtype.itemsize or math.prod(filter(None, shape)) * dtype.itemsize >= 2**48:
             raise ValueError
     except (ValueError, TypeError):
         raise GpmError(f"{path} is not an array of numbers as gpm writes them.") from None

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from gpm.run import Run
 
 CHECKSUMS, FORMAT, VERSION = "checksums.json", "gpm-checksums", 1
+USED = ("config.yaml", "model.json", "model.safetensors", "split.npz")  # what answers are made of
+_DEEPEST = 16  # folders in folders
 LATER = ("explain", "tensorboard", "wandb", "mlruns", "calibration.json")  # in a run, but not of its training
 READ_WHOLE = 2**30  # bytes: of a larger graph in a folder the checksum of its header stands for all of it
 
@@ -53,6 +55,7 @@ def write_checksums(folder: Path) -> None:
     listed = {}
     for name in list_files(folder):
         path = folder / name
+        check_plain(path)
         try:
             with path.open("rb") as file:
                 os.fsync(file.fileno())
@@ -71,6 +74,8 @@ def list_files(folder: Path) -> list[str]:
 
 
 def _walk(folder: Path, below: PurePosixPath) -> Iterator[str]:
+    if len(below.parts) > _DEEPEST:
+        raise GpmError(f"{folder} holds folders in folders to a depth that no run has; it is none.")
     names = sorted(path.name for path in (folder / below).iterdir())
     for header in (CHECKSUMS, HEADER):
         if below.parts and header in names:
@@ -95,7 +100,9 @@ def check_folder(folder: Path) -> list[Finding]:
         elif (folder / name).name in (CHECKSUMS, HEADER):
             found += _check_below(folder, PurePosixPath(name))
     for name in list_files(folder):
-        if name not in listed:
+        if name in USED and name not in listed:
+            found.append(Finding(name, "altered", "the list of checksums does not name it"))
+        elif name not in listed:
             found.append(Finding(name, "unexpected", "it is no part of the run, and not read"))
     return found
 
@@ -121,6 +128,8 @@ def check_files(folder: Path, names: Iterable[str]) -> None:
     listed = read_checksums(folder)
     for name in names:
         finding = _check(folder, name, listed[name]) if name in listed else None
+        if finding is None and name in USED and name not in listed and (folder / name).exists():
+            finding = Finding(name, "altered", f"{CHECKSUMS} does not name it")
         if finding is not None:
             raise GpmError(f"{folder / name} is damaged: {finding.sentence}; gpm doctor {folder} says what to do.")
 

@@ -167,6 +167,8 @@ def predict_run(
     for flag, given, of in (("--nodes", nodes, "node"), ("--pairs", pairs, "link"), ("--graphs", graphs, "graph")):
         if given and (level != of or recommend):
             raise GpmError(f"{flag} is for predicting {of}s, which is not asked of {run} here; leave it out.")
+    if level == "link" and new:
+        raise GpmError(f"--new is for nodes, but {run} predicts links; leave it out.")
     if recommend:
         found = opened.recommend(node, recommend, **options)
     elif level == "link":
@@ -215,6 +217,9 @@ def embed_run(
         raise GpmError("name the file to write, as in -o embeddings.parquet.")
     check_embeddings(out)
     opened = _open(run, on, device)
+    for flag, given, of in (("--nodes", nodes, "node"), ("--graphs", graphs, "graph")):
+        if given and (opened.data.level == "graph") != (of == "graph"):
+            raise GpmError(f"{flag} is for {of}s, but {run} predicts {opened.data.level}s; leave it out.")
     found = opened.embed(nodes or graphs or None, new=new, patterns=patterns or None, progress=True)
     found.save(out)
     print(f"{len(found):,} embeddings of {found.vectors.shape[1]} numbers in {out}")
@@ -286,6 +291,8 @@ def explain_run(
     for name in names:  # before any is explained
         find_instance(opened, name)
     called = " ".join([opened.data.level, *node, *link, *graph]) if names else f"all {part}"
+    if out is None and (run / "explain").is_symlink():
+        raise GpmError(f"{run / 'explain'} is a symbolic link, which is not followed here; name a folder with -o.")
     with _opening(out or run / "explain" / file_name(called)) as folder:
         if all:
             overview = survey(opened, part=part, most=most, top=top, method=method, progress=True)

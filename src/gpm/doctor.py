@@ -10,9 +10,10 @@ from typing import Any
 from gpm.checksums import CHECKSUMS, check_digest, check_folder, list_files, read_checksums
 from gpm.errors import GpmError
 from gpm.files import check_plain, read_json
-from gpm.folder import LOCK, is_complete, is_run, part_of, target_of
+from gpm.folder import LOCK, PART, is_complete, is_run, part_of, settle, target_of
 from gpm.header import HEADER, open_checked, read_header
 from gpm.plan import PLAN, Plan
+from gpm.scratch import restore
 from gpm.storage import open_graph
 
 _AGAIN = "copy it from a backup, or train again"
@@ -56,6 +57,8 @@ def doctor(folder: Path) -> None:
         folder: A run folder, an unfinished one (RUN.part), or a saved graph's.
     """
     report = _Report()
+    restore(folder)
+    settle(folder)
     if (folder / HEADER).is_file():
         _check_graph(folder, report)
     elif folder.is_dir() and (is_run(folder) or is_complete(folder)):
@@ -96,8 +99,13 @@ def _check_run(folder: Path, report: _Report, below: str = "") -> None:
         for name in list_files(folder):
             if "/" not in name:
                 report.check(below + name, partial(_read, folder, name))
-        whole = target_of(folder.parent if below else folder)
-        report.say("unfinished", below or str(folder), f"gpm train --resume {whole} goes on")
+        top = folder.parent if below else folder
+        if top.name.endswith(PART):
+            report.say("unfinished", below or str(folder), f"gpm train --resume {target_of(top)} goes on")
+        else:
+            report.say(
+                "damaged", below + CHECKSUMS, "it is missing, so that nothing tells what the files were; train again"
+            )
     seeds = sorted(path for path in folder.glob("seed-*") if path.is_dir() and not path.is_symlink())
     for seed in seeds:
         _check_run(seed, report, f"{below}{seed.name}/")

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import re
+import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,7 +17,7 @@ import yaml
 
 from gpm.errors import GpmError
 
-JSON_BYTES, YAML_BYTES = 64 * 2**20, 2**20  # the most that is read of a file which should be a few thousand
+JSON_BYTES, YAML_BYTES = 64 * 2**20, 100_000  # the most that is read of a file which should be a few thousand
 
 
 class WriteError(GpmError):
@@ -31,10 +32,11 @@ class WriteError(GpmError):
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Give a scratch path beside a file; when the block ends well, it is synced and takes the file's place."""
-    scratch = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    scratch = path.with_name(f".{path.stem}.{os.getpid()}.{secrets.token_hex(4)}{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _sweep(path)
+        os.close(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))  # whatever is there is not ours
         yield scratch
         with scratch.open("rb") as file:
             os.fsync(file.fileno())
@@ -49,10 +51,17 @@ def replacing(path: Path) -> Iterator[Path]:
 def _sweep(path: Path) -> None:
     """Remove the scratch files that killed processes left beside a file."""
     with suppress(OSError):
-        for entry in path.parent.glob(f".{_as_pattern(path.stem)}.*{_as_pattern(path.suffix)}"):
-            owner = re.fullmatch(rf"\.{re.escape(path.stem)}\.(\d+){re.escape(path.suffix)}", entry.name)
-            if owner and not _is_alive(int(owner[1])):
+        for entry in path.parent.glob(f".{_as_pattern(path.stem)}.*"):
+            owner = is_scratch(entry, path.name)
+            if owner and not _is_alive(owner):
                 entry.unlink(missing_ok=True)
+
+
+def is_scratch(entry: Path, name: str = "") -> int:
+    """The process that made a scratch file for a file of that name, or for any; 0 if it is no such file."""
+    stem, suffix = (re.escape(Path(name).stem), re.escape(Path(name).suffix)) if name else (r"[\w-]+", r"\.\w+")
+    found = re.fullmatch(rf"\.{stem}\.(\d+)\.[0-9a-f]{{8}}{suffix}(-wal|-shm|-journal)?", entry.name)
+    return int(found[1]) if found and not entry.is_dir() else 0
 
 
 def _as_pattern(text: str) -> str:
@@ -124,6 +133,16 @@ class _PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
         if self.check_event(yaml.AliasEvent):
             raise yaml.YAMLError("it holds an alias (*name), which is not read here")
         return super().compose_node(parent, index)
+
+    def construct_yaml_int(self, node: Any) -> Any:
+        """A whole number; what YAML takes for one to the base of 60 is text, and one of hundreds of digits an error."""
+        text = self.construct_scalar(node)
+        if len(text) > 400:
+            raise yaml.YAMLError("a number has more than 400 digits")
+        return text if ":" in text else super().construct_yaml_int(node)
+
+
+_PlainLoader.add_constructor("tag:yaml.org,2002:int", _PlainLoader.construct_yaml_int)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

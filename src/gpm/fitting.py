@@ -72,7 +72,7 @@ def carry_out(job: Job) -> Run:
         run = Run(folder, job.data, job.device)
     else:
         begun = (folder / CONFIG).is_file()
-        split = Split.load(folder / SPLIT) if begun else draw_split(job.data, job.config)
+        split = Split.load(folder / SPLIT, follow=False) if begun else draw_split(job.data, job.config)
         prepared = _prepare(job, split)  # before anything is written: most mistakes show here
         if not begun:
             _begin(job, split)

@@ -6,21 +6,17 @@ between two renames.
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
-import sys
 from contextlib import suppress
 from pathlib import Path
 
-from gpm.checksums import CHECKSUMS, write_checksums
+from gpm.checksums import CHECKSUMS, LATER, read_checksums, write_checksums
 from gpm.errors import GpmError
-from gpm.files import WriteError, sync_folder
+from gpm.files import WriteError, is_scratch, sync_folder
+from gpm.locks import open_lock, try_lock
 from gpm.plan import PLAN, Plan
-from gpm.scratch import aside
-
-if sys.platform != "win32":
-    import fcntl
+from gpm.scratch import bring_back, clear_aside, put_aside, was_put_aside
 
 PART, LOCK = ".part", ".lock"
 _CONFIG = "config.yaml"
@@ -65,8 +61,8 @@ def find_place(out: Path) -> Path:
 
 def settle(folder: Path) -> None:
     """Finish what a kill between two renames left: the whole run under its other name, or the old one put aside."""
-    part, old = part_of(folder), aside(folder)
-    if not (old.exists() or (is_complete(part) and _is_free(folder))):
+    part = part_of(folder)
+    if not (was_put_aside(folder) or (is_complete(part) and _is_free(folder))):
         return
     with suppress(GpmError, OSError):  # whoever holds the lock is about to do the same; and we may only read
         lock = _lock(part)
@@ -74,9 +70,9 @@ def settle(folder: Path) -> None:
             if is_complete(part) and _is_free(folder):
                 part.rename(folder)
                 _unlock_published(folder)
-            elif old.exists() and _is_free(folder):
-                old.rename(folder)
-            shutil.rmtree(old, ignore_errors=True)
+            elif _is_free(folder):
+                bring_back(folder)
+            clear_aside(folder)
             if _is_empty(part, but=LOCK):
                 shutil.rmtree(part)
         finally:
@@ -99,8 +95,9 @@ class Workplace:
         settle(folder)
         if not _is_free(folder) and not plan.overwrite:
             raise TakenError(f"{folder} exists; name another folder, or add --overwrite to replace it.")
-        if not _is_free(folder) and not is_run(folder):
-            raise TakenError(f"{folder} exists and is no run folder, so that it is not replaced; name another folder.")
+        if not _is_free(folder):
+            check_replaceable(folder)
+        self._published = False
         self.folder, self.part, self.plan = folder, part_of(folder), plan
         self._handle = _lock(self.part)
         try:
@@ -121,7 +118,7 @@ class Workplace:
 
     def _take_over(self) -> bool:
         """Look at what is there: go on with the same training, or clear what may be cleared."""
-        _tidy(self.part)
+        _tidy(self.part, PLAN)
         if not (self.part / PLAN).is_file():
             if not _is_empty(self.part, but=LOCK):
                 raise TakenError(f"{self.part} is there and is no training's, for which its name is needed; move it.")
@@ -136,6 +133,8 @@ class Workplace:
             return False
         differs = kept.difference(self.plan)
         if not differs and (kept.overwrite or not self.plan.overwrite):
+            _refuse_links(self.part)
+            _tidy(self.part)
             self.plan.write(self.part)  # the rest of it may be new
             return True
         if not self.plan.overwrite:
@@ -157,7 +156,6 @@ class Workplace:
         """Sync all, write the checksums, and put the folder in its place."""
         if not is_complete(self.part):
             write_checksums(self.part)
-        old = aside(self.folder)
         try:
             if not _is_free(self.folder):
                 if not self.plan.overwrite:
@@ -165,19 +163,19 @@ class Workplace:
                         f"{self.folder} was made by someone else meanwhile; move it away, then gpm train --resume "
                         f"{self.folder} puts the finished run there."
                     )
-                shutil.rmtree(old, ignore_errors=True)
-                self.folder.rename(old)
+                put_aside(self.folder)
             self.part.rename(self.folder)
+            self._published = True
         except OSError as error:
             raise WriteError(self.folder, error) from None
         _unlock_published(self.folder)
         sync_folder(self.folder.parent)
-        shutil.rmtree(old, ignore_errors=True)
+        clear_aside(self.folder)
 
     def close(self) -> None:
         """Give the lock back; where nothing was begun, nothing stays."""
         try:
-            ours = (self.part / PLAN).is_file() and not is_complete(self.part)
+            ours = not self._published and (self.part / PLAN).is_file() and not is_complete(self.part)
             if ours and not any(self.part.rglob(_CONFIG)):
                 shutil.rmtree(self.part, ignore_errors=True)
         finally:
@@ -197,13 +195,14 @@ def _lock(part: Path) -> int:
             if part.is_symlink():
                 raise TakenError(f"{part} is a symbolic link, which is not followed here; remove it.")
             part.mkdir(parents=True, exist_ok=True)
-            handle = os.open(part / LOCK, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
+            handle = open_lock(part / LOCK)
         except FileNotFoundError:
             continue  # whoever had the folder has just renamed it
         except OSError as error:
             raise WriteError(part, error) from None
         try:
-            _hold(handle, part)
+            if not try_lock(handle):
+                raise TakenError(f"{part} is in use by another process; wait for its end, or name another folder.")
             if os.path.samestat(os.fstat(handle), (part / LOCK).stat()):
                 return handle
         except FileNotFoundError:
@@ -213,19 +212,6 @@ def _lock(part: Path) -> int:
             raise
         os.close(handle)  # it is the lock of a folder that is finished by now
     raise TakenError(f"{part} cannot be locked: it comes and goes; name another folder.")
-
-
-def _hold(handle: int, part: Path) -> None:
-    if sys.platform == "win32":
-        return
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-            raise TakenError(
-                f"{part} is in use by another process; wait for its end, or name another folder."
-            ) from None
-        # other errors are of file systems that know no locks: better without one than not at all
 
 
 def _unlock_published(folder: Path) -> None:
@@ -242,11 +228,31 @@ def _is_empty(folder: Path, but: str = "") -> bool:
     return folder.is_dir() and all(path.name == but for path in folder.iterdir())
 
 
-def _tidy(part: Path) -> None:
-    """Remove what killed processes left half-written: names with a dot before them."""
-    for path in (*part.glob(".*"), *part.glob("seed-*/.*")):
-        if path.name != LOCK:
+def _tidy(part: Path, name: str = "") -> None:
+    """Remove what killed processes left half-written of a file, or of any."""
+    for path in (*part.glob(".*"), *(() if name else part.glob("seed-*/.*"))):
+        if is_scratch(path, name):
             _remove(path)
+
+
+def _refuse_links(part: Path) -> None:
+    """Nothing is written through a link: a folder may come from elsewhere."""
+    for root, folders, files in os.walk(part):
+        for name in (*folders, *files):
+            if (path := Path(root) / name).is_symlink():
+                raise TakenError(f"{path} is a symbolic link, which is not followed here; put the thing in its place.")
+
+
+def check_replaceable(folder: Path) -> None:
+    """Refuse to replace a folder that is no whole run, or holds what is none of a run's."""
+    other = "so that it is not replaced; name another folder"
+    if not is_complete(folder):
+        raise TakenError(f"{folder} exists and is no run folder, {other}.")
+    known = set(read_checksums(folder)) | {CHECKSUMS, *LATER}
+    tops = {Path(name).parts[0] for name in known}
+    for path in folder.iterdir():
+        if path.name not in tops and path.name not in (LOCK, ".replaced") and not is_scratch(path):
+            raise TakenError(f"{folder} also holds {path.name}, which is none of the run's, {other}.")
 
 
 def _remove(path: Path) -> None:

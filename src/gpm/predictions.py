@@ -42,6 +42,8 @@ class Predictions:
     @property
     def names(self) -> list[Any]:
         """The instances, in the user's names; a link is a pair of them."""
+        if "name" in self.keys:
+            return self.keys["name"]
         columns = list(self.keys.values())
         return list(zip(*columns, strict=True)) if "target" in self.keys else columns[0]
 

@@ -102,6 +102,8 @@ class Run:
             from gpm.otherwise import read_given
 
             run._data = read_given(run, data)
+            if not other:
+                check_digest(run, run._data)
         return run
 
     @cached_property
@@ -143,7 +145,7 @@ class Run:
     def split(self) -> Split:
         if self.other:
             raise GpmError("the parts are of what the model was trained on; open the run without other data.")
-        return Split.load(self.folder / SPLIT)
+        return Split.load(self.folder / SPLIT, follow=False)
 
     @cached_property
     def task(self) -> Task:
@@ -207,7 +209,7 @@ class Run:
         if names is None or new:
             raise GpmError("say which pairs of nodes to score; run.recommend lists likely new neighbours.")
         pairs = list(names)
-        if any(isinstance(pair, str) or len(pair) != 2 for pair in pairs):
+        if any(isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2 for pair in pairs):
             raise GpmError("a link has two ends; give pairs of names.")
         ends = find_nodes(self.data.graph, [end for pair in pairs for end in pair])
         return self.predict_pairs(ends.reshape(-1, 2), **options)
@@ -243,7 +245,7 @@ class Run:
             return find_new(graph, self.home.data.graph)
         if names is None:
             return np.arange(graph.num_nodes) if level == "node" else self._filled_graphs()
-        given = [names] if isinstance(names, (str, int)) else list(names)
+        given = [names] if isinstance(names, (str, int, float, np.number)) else list(names)
         if level == "node":
             return find_nodes(graph, given)
         return find_graphs(given, graph.num_graphs, self.data.names if isinstance(self.data, GraphData) else None)
@@ -287,7 +289,7 @@ class Run:
             raise GpmError(
                 f"{self.folder} predicts {self.data.level}s; train with --task link to recommend neighbours."
             )
-        if top < 1:
+        if not isinstance(top, (int, np.integer)) or top < 1:
             raise GpmError(f"at least one neighbour can be recommended, not {top}.")
         graph = self.data.graph
         start = graph.find(node)

@@ -7,12 +7,10 @@ where the kill fell between the two renames of a replacement, it puts the old fo
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import shutil
 import signal
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -22,11 +20,10 @@ from typing import Any, NoReturn
 
 from gpm.errors import GpmError
 from gpm.files import WriteError, sync_folder
-
-if sys.platform != "win32":
-    import fcntl
+from gpm.locks import open_lock, try_lock
 
 _MARK = ".writing"  # in a scratch folder: it may be removed
+_REPLACED = ".replaced"  # in a folder that is, or was to be, put aside
 
 
 @contextmanager
@@ -63,18 +60,18 @@ def scratch_for(folder: Path) -> Iterator[Path]:
 
 def publish(made: Path, folder: Path) -> None:
     """Put a folder that was made in the scratch folder, and whose files are synced, in the place of the claimed one."""
-    old = aside(folder)
     sync_folder(made)
-    if folder.exists():
-        folder.rename(old)
+    replaced = folder.exists()
+    if replaced:
+        put_aside(folder)
     try:
         made.rename(folder)
     except BaseException:
-        if old.exists():
-            old.rename(folder)
+        if replaced:
+            bring_back(folder)
         raise
     sync_folder(folder.parent)
-    shutil.rmtree(old, ignore_errors=True)
+    clear_aside(folder)
 
 
 def aside(folder: Path) -> Path:
@@ -82,10 +79,36 @@ def aside(folder: Path) -> Path:
     return folder.with_name(f".{folder.name}.old")
 
 
+def put_aside(folder: Path) -> None:
+    """Rename a folder that is about to be replaced; it bears a mark, by which it is known as one of ours."""
+    clear_aside(folder)
+    (folder / _REPLACED).touch()
+    folder.rename(aside(folder))
+
+
+def was_put_aside(folder: Path) -> bool:
+    """Whether a folder waits for its replacement; another of that name is somebody else's."""
+    old = aside(folder)
+    return old.is_dir() and not old.is_symlink() and (old / _REPLACED).is_file()
+
+
+def bring_back(folder: Path) -> None:
+    """Put a folder that was put aside into its place again."""
+    if was_put_aside(folder):
+        aside(folder).rename(folder)
+        (folder / _REPLACED).unlink(missing_ok=True)
+
+
+def clear_aside(folder: Path) -> None:
+    """Remove a folder that was replaced."""
+    if was_put_aside(folder):
+        shutil.rmtree(aside(folder), ignore_errors=True)
+
+
 def restore(folder: Path) -> None:
     """Before a folder is read: put it back if its replacement was killed between the two renames."""
     folder = folder.absolute()
-    if folder.exists() or not aside(folder).is_dir():
+    if folder.exists() or not was_put_aside(folder):
         return
     try:
         with claiming(folder):
@@ -97,12 +120,10 @@ def restore(folder: Path) -> None:
 
 
 def _settle(folder: Path) -> None:
-    old = aside(folder)
-    if old.is_dir() and not old.is_symlink():
-        if folder.exists():
-            shutil.rmtree(old)
-        else:
-            old.rename(folder)
+    if folder.exists():
+        clear_aside(folder)
+    else:
+        bring_back(folder)
     made = re.compile(rf"\.{re.escape(folder.name)}\.\d+\.[a-z0-9_]{{8}}")
     for path in folder.parent.iterdir():
         if made.fullmatch(path.name) and path.is_dir() and not path.is_symlink():
@@ -116,9 +137,10 @@ def _settle(folder: Path) -> None:
 def _take_lock(folder: Path) -> tuple[Path, int]:
     lock = folder.with_name(f".{folder.name}.lock")
     for _ in range(100):
-        handle = os.open(lock, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
+        handle = open_lock(lock)
         try:
-            _hold(handle, folder)
+            if not try_lock(handle):
+                raise GpmError(f"{folder} is being written by another process; wait, or name another folder.")
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(handle), lock.stat()):
                     return lock, handle
@@ -127,17 +149,6 @@ def _take_lock(folder: Path) -> tuple[Path, int]:
             raise
         os.close(handle)  # whoever had it has just removed it
     raise GpmError(f"{folder} cannot be locked: others keep making it; name another folder.")
-
-
-def _hold(handle: int, folder: Path) -> None:
-    if sys.platform == "win32":
-        return
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-            raise GpmError(f"{folder} is being written by another process; wait, or name another folder.") from None
-        # other errors are of file systems that know no locks: better without one than not at all
 
 
 @contextmanager

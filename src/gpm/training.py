@@ -238,6 +238,9 @@ def _resume(
     if not (part_of(folder) / PLAN).is_file():
         return _resume_finished(folder, source, device, options)
     plan = Plan.read(part_of(folder))
+    if plan.result:  # a folder may come from elsewhere, and must not say what is overwritten
+        _log.info("the figures are not written to %s: give the same command again for that", plan.result)
+        plan = replace(plan, result="")
     config = Config.from_dict(plan.config, str(part_of(folder) / PLAN))
     _refuse_changes(config, options)
     in_memory = source if not isinstance(source, (str, Path)) else config.data

@@ -255,3 +255,10 @@ def test_a_pickle_in_the_study_is_never_run(
     assert not (tmp_path / "sung").exists()
     pickle.loads(canary)
     assert (tmp_path / "sung").exists()  # it could have
+
+
+def test_a_journal_from_elsewhere_is_not_played_back(tmp_path: Path) -> None:
+    """SQLite would delete the file that it names as its master."""
+    (tmp_path / "study.db-journal").write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7")
+    with pytest.raises(GpmError, match=r"study\.db-journal is none that gpm tune makes"), alone(tmp_path):
+        pass

@@ -10,6 +10,7 @@ from gpm.archives import DENSEST, check_zip
 from gpm.data.catalog import CATALOG, allow_pyg_data, load_dataset, spell
 from gpm.errors import GpmError, nearest
 from gpm.graph import Graph
+from gpm.scratch import restore
 from gpm.storage import HEADER
 
 PYG_FILES = (".pt", ".pth")
@@ -30,6 +31,7 @@ def load_graph(source: str | Path, *, directed: bool = False) -> Graph:
     from gpm.importer.sources import TABLE_FILES
 
     path = Path(source).expanduser()
+    restore(path)
     if directed and not (path.is_file() and suffix_of(path) in TABLE_FILES):
         raise GpmError(f"directed is for tables of edges; {str(source)!r} says by itself which way its edges go.")
     if is_table(source):
@@ -106,9 +108,14 @@ def _read_pyg(path: Path) -> Graph:
 
 def _check_counts(path: Path, several: list[Any]) -> None:
     """Refuse numbers of nodes that the file has no room for: an array of that size would be made."""
+    import torch
+
     most = max(_FEW_NODES, DENSEST * path.stat().st_size)
     for one in several:
         said = one.get("num_nodes")
         if said is not None and not (type(said) is int and 0 <= said <= most):
             shown = f"{said!r:.60}"
             raise GpmError(f"{path} says that num_nodes is {shown}, which is no number of nodes that it describes.")
+        ends = one.get("edge_index")
+        if isinstance(ends, torch.Tensor) and not ends.is_floating_point() and ends.numel() and ends.max() > most:
+            raise GpmError(f"{path} has an edge to node {int(ends.max())}, of which it says nothing else; mend it.")

@@ -67,7 +67,20 @@ def is_yes_or_no(labels: NDArray) -> bool:
     return bool(np.isin(labels[~np.isnan(labels)], (0, 1)).all())
 
 
+def check_precision(values: NDArray, title: str) -> None:
+    """Refuse targets that lie too close together beside their size for 32 bits, such as seconds since 1970."""
+    wide = np.asarray(values, dtype=np.float64).reshape(len(values), -1)
+    for column in wide.T:
+        known = column[np.isfinite(column)]
+        if known.size and 0 < known.max() - known.min() < 1e-5 * np.abs(known).max():
+            raise GpmError(
+                f"{title}: the targets lie between {known.min():.17g} and {known.max():.17g}, too close together to be "
+                "told apart in 32 bits; subtract a constant from them."
+            )
+
+
 def _as_values(labels: NDArray, level: str, title: str) -> NDArray:
+    check_precision(labels, title)
     with np.errstate(over="ignore"):
         values = labels.astype(np.float32, copy=False)
     if (infinite := np.flatnonzero(np.isinf(values).reshape(len(values), -1).any(axis=1))).size:

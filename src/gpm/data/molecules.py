@@ -197,6 +197,7 @@ def featurise(smiles: Sequence[str]) -> tuple[Graph, list[tuple[int, str]]]:
     bounds, bond_counts, failed = array("q", [0]), array("q"), list[tuple[int, str]]()
     with BlockLogs():
         for place, text in enumerate(smiles):
+            text = text if isinstance(text, str) else ""  # a gap of a Series
             molecule = chem.MolFromSmiles(text)
             if molecule is None or not molecule.GetNumAtoms():
                 failed.append((place, _explain(chem, text)))

@@ -71,13 +71,18 @@ class Split:
             np.savez(file, **facts, name=np.array(self.name), digest=np.array(self.digest))
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote; a file whose ids are not those of its digest is refused."""
+    def load(cls, path: str | Path, *, follow: bool = True) -> Self:
+        """Read what `save` wrote; a file whose ids are not those of its digest is refused.
+
+        Args:
+            path: The file.
+            follow: Whether it may be a symbolic link.
+        """
         path = Path(path)
         if not path.is_file():
             raise GpmError(f"there is no split {path}; save one with Split.save.")
         try:
-            check_zip(path, follow=True)
+            check_zip(path, follow=follow)
             with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
                 split = _restore(stored)
                 intact = str(stored["digest"]) == split.digest

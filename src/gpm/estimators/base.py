@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import shutil
 import tempfile
 import weakref
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 _GIVEN = ("x", "nodes", "graphs", "graph", "target", "split", "directed")
 _EXPLAIN = ("top", "method", "draws", "room")
+_log = logging.getLogger("gpm")
 
 
 class NotFittedError(GpmError, AttributeError):
@@ -132,6 +134,8 @@ class Estimator(Parameters):
             raise
         weakref.finalize(other, shutil.rmtree, folder, ignore_errors=True)
         vars(other)["home"] = run
+        for sentence in other.unseen():
+            _log.warning("%s", sentence)
         return other, found
 
     def _read(self, data: Any, x: Any, tables: Tables, *, fitting: bool = False) -> Given:

@@ -42,9 +42,10 @@ class _Graphs(Predictive):
             split: The column that says train, val or test.
             directed: The rows of a table of edges go one way.
         """
+        self._check_given(y, target, split)
         with self._own_folder() as folder:
             tables = Tables(
-                self.level, folder, nodes=nodes, graphs=graphs, graph=graph, target=target, split=split,
+                self.level, folder, nodes=nodes, graphs=graphs, graph=graph, target=target or "", split=split,
                 directed=directed, numbers=isinstance(self, Regressor),
             )  # fmt: skip
             return self._fit(data, y, None, tables)

@@ -72,6 +72,18 @@ class Predictive(Estimator):
                 raise GpmError(f"graph {empty[0]} has no nodes, so that nothing can be predicted of it; leave it out.")
         return run.predict(names, progress=self.progress, **options)
 
+    def _check_given(self, y: Any, target: Any, split: Any) -> None:
+        """Refuse what is said twice, of which one would win without a word."""
+        if not (target is None or isinstance(target, (str, list, tuple))):
+            raise GpmError(f"target must be the name of a column, or a list of names, not {target!r:.60}.")
+        if y is not None and target:
+            raise GpmError("y and target both say what the labels are; leave out one of them.")
+        said = vars(self).get("split", "auto")
+        if split and said != "auto":
+            raise GpmError(
+                f"the parameter split says {said!r}, and fit names the column {split!r}; leave out one of them."
+            )
+
     def _compare(self, data: Any, y: Any, given: dict[str, Any]) -> tuple[Any, torch.Tensor, torch.Tensor]:
         """The task, and logits and targets of all that is labelled in some data."""
         if data is None:
@@ -84,6 +96,8 @@ class Predictive(Estimator):
         if self.level == "graph" and found.data.graph.graph_ptr is not None:
             usable &= np.diff(found.data.graph.graph_ptr) > 0
         known = np.flatnonzero(usable)
+        if not known.size:
+            raise GpmError("nothing that is to be scored has a label; give y, or a target, with some.")
         task = load_task(run.facts, labels)
         logits = run.predictor.logits(known, progress=self.progress)
         return task, logits, task.targets[torch.from_numpy(known)]

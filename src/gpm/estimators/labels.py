@@ -76,9 +76,11 @@ def as_labels(values: Any) -> NDArray:
     if hasattr(values, "to_numpy"):  # a Series or a DataFrame
         own = [values.dtype] if hasattr(values, "dtype") else list(values.dtypes)
         plain = all(isinstance(dtype, np.dtype) for dtype in own)  # pandas' own, with gaps, would become floats
-        return np.asarray((values if plain else values.astype(object)).to_numpy())
+        return np.asarray(values if plain else values.astype(object))
     if isinstance(values, np.ndarray):
         return values
+    if not isinstance(values, Iterable) or isinstance(values, str):
+        raise GpmError(f"y must hold a label for each of what is predicted, not be {values!r:.60}.")
     listed = list(values)
     if listed and isinstance(listed[0], (list, np.ndarray)):
         try:
@@ -112,7 +114,14 @@ def align(values: Any, names: Iterable[object], what: str = "node") -> Any:
         _check_known(given, order, what)
         return [given.get(name) for name in order]
     if in_order(values):
+        if not hasattr(values, "__len__"):
+            raise GpmError(f"y must be a list, an array, a Series or a dict, not {values!r:.60}.")
         rows = len(values)
+        if _is_counted(values) and order != (counted := list(map(str, range(rows)))) and set(order) == set(counted):
+            raise GpmError(
+                f"y is indexed by 0, 1, 2, ..., which are also the names of the {what}s, in another order; give a dict "
+                f"by name, or a plain list in the order of the {what}s."
+            )
         if rows != len(order):
             raise GpmError(f"y has {rows:,} entries for {len(order):,} {what}s; give one per {what}, None if unknown.")
         return values
@@ -140,6 +149,10 @@ def in_order(values: Any) -> bool:
     index: Any = getattr(values, "index", None)
     named = index is not None and not callable(index)  # lists have a method of that name
     return not named or (type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1)
+
+
+def _is_counted(values: Any) -> bool:
+    return type(getattr(values, "index", None)).__name__ == "RangeIndex"
 
 
 def _distinct(values: NDArray) -> list[Any]:

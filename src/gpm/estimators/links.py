@@ -119,7 +119,10 @@ class LinkPredictor(Estimator):
         if pairs is None or y is None or len(pairs) != len(y):
             raise GpmError("pairs are scored by labels; give y with a yes or a no for each pair.")
         logits = run.predict(_listed(pairs), progress=self.progress).logits
-        wanted = torch.from_numpy(np.asarray(y).astype(bool).astype(np.int64))
+        given_y = np.asarray(y)
+        if given_y.dtype.kind not in "biuf" or not np.isin(given_y, (0, 1)).all():
+            raise GpmError("y must say 1 or 0, True or False, of each pair: whether it is linked.")
+        wanted = torch.from_numpy(given_y.astype(np.int64))
         return load_task(run.facts, None).score(logits, wanted)[metric]
 
     def _adopt(self, run: Run, memory: Memory) -> Self:

@@ -41,10 +41,11 @@ class _Nodes(Predictive):
             split: The column that says train, val or test.
             directed: The rows of a table of edges go one way.
         """
+        self._check_given(y, target, split)
         with self._own_folder() as folder:
             numbers = isinstance(self, Regressor)
             tables = Tables(
-                self.level, folder, nodes=nodes, target=target, split=split, directed=directed, numbers=numbers
+                self.level, folder, nodes=nodes, target=target or "", split=split, directed=directed, numbers=numbers
             )
             return self._fit(data, y, x, tables)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,11 @@ from gpm.data.links import LinkData
 from gpm.data.load import TaskData
 from gpm.errors import GpmError
 from gpm.estimators.labels import Classes
-from gpm.files import WriteError, read_json, sync_folder, write_json
-from gpm.folder import is_run
+from gpm.files import read_json, write_json
+from gpm.folder import check_replaceable
 from gpm.importer.source import GRAPH, OWN_GRAPHS, locate
 from gpm.run import CONFIG, Run, write_config
+from gpm.scratch import claiming, publish, scratch_for
 from gpm.storage import read_extras, save_graph
 
 FILE, FORMAT, VERSION = "estimator.json", "gpm-estimator", 1
@@ -50,23 +50,18 @@ class Memory:
 def save_run(run: Run, memory: Memory, folder: Path, *, overwrite: bool = False) -> Path:
     """Write a run folder, which is there complete or not at all."""
     folder = folder.expanduser().absolute()
-    if folder.exists() and not (overwrite and is_run(folder)):
-        fix = "it is no run folder; name another" if overwrite else "name another folder, or pass overwrite=True"
-        raise GpmError(f"{folder} exists: {fix}.")
     spelled = _spell(memory.classes)
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as scratch:
-            made = Path(scratch) / "run"
+    with claiming(folder):
+        if folder.exists() and not overwrite:
+            raise GpmError(f"{folder} exists: name another folder, or pass overwrite=True.")
+        if folder.exists():
+            check_replaceable(folder)
+        with scratch_for(folder) as scratch:
+            made = scratch / "run"
             build_folder(run, memory, made)
             write_json(made / FILE, {"format": FORMAT, "version": VERSION, "features": memory.features} | spelled)
             write_checksums(made)
-            if folder.exists():
-                folder.rename(Path(scratch) / "old")
-            made.rename(folder)
-    except OSError as error:
-        raise WriteError(folder, error) from None
-    sync_folder(folder.parent)
+            publish(made, folder)
     return folder
 
 

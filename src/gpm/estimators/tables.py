@@ -6,6 +6,7 @@ importer's to read.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +23,8 @@ from gpm.estimators.given import Given, is_frame, name_all
 from gpm.estimators.labels import align
 from gpm.estimators.networks import is_bare, tabulate, tabulate_all
 from gpm.graph import Graph
+
+_log = logging.getLogger("gpm")
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -136,7 +139,11 @@ class Tables:
         key = next(name for name in ("id", "node", "gpm node") if name not in rows.columns)
         nodes = rows.reset_index(drop=True)
         nodes.insert(0, key, count)
-        return self._import(pd.DataFrame({"source": count, "target": count}), nodes, task="link")
+        given = self._import(pd.DataFrame({"source": count, "target": count}), nodes, task="link")
+        for name, column in given.facts["schema"]["nodes"]["columns"].items():
+            if column["role"] not in ("feature", "id"):
+                _log.warning("x: column %r is left out: %s", name, column.get("why") or f"it is a {column['role']}")
+        return given
 
     def _targets(self) -> list[str]:
         return ([self.target] if self.target else []) if isinstance(self.target, str) else list(self.target)

@@ -116,7 +116,7 @@ def _choose_instances(run: Run, count: int) -> NDArray[np.int64]:
 
 def _pack(program: ExportedProgram, about: dict[str, Any]) -> bytes:
     file = io.BytesIO()
-    torch.export.save(program, file, extra_files={DESCRIPTION: json.dumps(about, indent=2, ensure_ascii=False)})
+    torch.export.save(program, file, extra_files={DESCRIPTION: json.dumps(about, indent=2)})
     return file.getvalue()
 
 

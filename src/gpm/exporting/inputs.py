@@ -18,7 +18,7 @@ from gpm.nn.features import SparseRows, Table
 from gpm.nn.topology import ShapeVocabulary, describe
 from gpm.patterns import Patterns
 from gpm.predictor import Predictor
-from gpm.run import Run, find_graph
+from gpm.run import Run
 
 PADDED = ("nodes", "edges")  # filled up with -1, the others with 0
 
@@ -123,10 +123,8 @@ def find_predictor(run: Run) -> Predictor:
 def find_instances(run: Run, names: Sequence[Any]) -> NDArray[np.int64]:
     """Nodes `[B]`, graphs `[B]` or pairs `[B, 2]` by their names, as `run.predict` finds them."""
     graph, level = run.data.graph, run.data.level
-    if level == "node":
-        return np.array([graph.find(name) for name in names])
-    if level == "graph":
-        return np.array([find_graph(name, graph.num_graphs) for name in names])
+    if level != "link":
+        return run.find(list(names))
     for name in names:
         if isinstance(name, str) or not hasattr(name, "__len__") or len(name) != 2:
             raise GpmError(f"{run.folder} predicts links; give pairs of names, not {name!r}.")

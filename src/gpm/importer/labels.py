@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpm.data.labels import check_precision
 from gpm.data.splits import PARTS
 from gpm.errors import GpmError, nearest
 from gpm.importer.cells import LARGEST, cells, chunks, coded, fetch, number, refuse, value
@@ -98,7 +99,7 @@ def check_parts(parts: NDArray, title: str, column: str) -> None:
 
 def _read_numbers(table: Table, names: Sequence[str], kind: str) -> NDArray[np.float32]:
     each = "flag" if kind == "labels" else "number"
-    y = np.full((table.count(), len(names)), np.nan, dtype=np.float32)
+    y = np.full((table.count(), len(names)), np.nan)
     read = f"({cells(table, names, [each] * len(names), rows=True)})"
     marked = f"CASE WHEN x IS NOT NULL THEN coalesce({value(table, 'x', 'kind')}, 'inf'::DOUBLE) END"
     for frame in chunks(table, f"SELECT gpm_row, c, {marked} AS v FROM {read} WHERE x IS NOT NULL"):
@@ -107,7 +108,10 @@ def _read_numbers(table: Table, names: Sequence[str], kind: str) -> NDArray[np.f
         if (wrong := np.flatnonzero(np.abs(found) > LARGEST)).size:
             raise refuse(table, names[int(places[wrong[0]])], each)
         y[frame["gpm_row"].to_numpy(), places] = found
-    return y[:, 0] if kind == "values" and len(names) == 1 else y
+    if kind == "values":
+        check_precision(y, f"{table.title}, {', '.join(names)}")
+    taken = y.astype(np.float32)
+    return taken[:, 0] if kind == "values" and len(names) == 1 else taken
 
 
 def _find_classes(table: Table, name: str) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import math
 import re
-import shutil
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
@@ -123,16 +122,16 @@ def tune(
 
 def _import_once(tables: Tables, folder: Path, options: dict[str, Any], quiet: bool) -> Path:
     """The graph made of tables, kept beside the study; tables that make another graph are another study's."""
-    from gpm.header import read_header
+    from gpm.header import HEADER, read_header
     from gpm.tuning.study import FILE
 
     task, metric = options.get("task", "auto"), options.get("metric", "auto")
     with tables.importing(folder, task=task, metric=metric, progress=not quiet) as made:
-        if not folder.exists() or not (folder.parent / FILE).exists():
-            shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
             made.rename(folder)
-        elif read_header(made)["arrays"] != read_header(folder)["arrays"]:
-            raise GpmError(f"{folder.parent} tunes on tables that were other ones; name another folder with -o.")
+        elif not (folder / HEADER).is_file() or read_header(made)["arrays"] != read_header(folder)["arrays"]:
+            what = "tunes on tables that were other ones" if (folder.parent / FILE).exists() else f"has a {folder.name}"
+            raise GpmError(f"{folder.parent} {what}; name another folder with -o.")
     return folder
 
 

@@ -25,7 +25,8 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from gpm.config import Config
 from gpm.errors import GpmError
-from gpm.files import check_plain, replacing
+from gpm.files import WriteError, check_plain, replacing
+from gpm.locks import open_lock, try_lock
 from gpm.tuning.space import Space
 
 FILE, LOCK, NAME, FACTS, LATER = "study.db", ".lock", "gpm", "gpm", "name another folder with -o to begin anew"
@@ -61,12 +62,17 @@ def alone(folder: Path) -> Iterator[None]:
     """Hold a folder while the block runs; the lock goes with the process, however that ends."""
     if not os.access(folder, os.W_OK):
         raise GpmError(f"{folder} cannot be written to; name another folder with -o.")
-    with closing(sqlite3.connect(folder / LOCK, timeout=0, isolation_level=None)) as lock:
-        try:
-            lock.execute("BEGIN EXCLUSIVE")
-        except sqlite3.DatabaseError:
-            raise GpmError(f"another process tunes in {folder}; wait for it, or name another folder with -o.") from None
+    _check_beside(folder)
+    try:
+        lock = open_lock(folder / LOCK)
+    except OSError as error:
+        raise WriteError(folder / LOCK, error) from None
+    try:
+        if not try_lock(lock):
+            raise GpmError(f"another process tunes in {folder}; wait for it, or name another folder with -o.")
         yield
+    finally:
+        os.close(lock)
 
 
 def check_folder(folder: Path) -> None:
@@ -130,6 +136,15 @@ def _storage(path: Path) -> Iterator[RDBStorage]:
             storage.engine.dispose()
     finally:
         optuna.logging.set_verbosity(level)
+
+
+def _check_beside(folder: Path) -> None:
+    """Refuse what could make SQLite touch other files: a journal, which it would play back, or links."""
+    for path in (folder / f"{FILE}{more}" for more in ("", "-wal", "-shm", "-journal")):
+        if path.is_symlink() or path.exists():
+            check_plain(path)
+            if path.name.endswith("-journal"):
+                raise GpmError(f"{path} is none that gpm tune makes; remove it, or {LATER}.")
 
 
 def _check_file(path: Path) -> None:
