@@ -46,7 +46,7 @@ os.environ.setdefault("NUMBA_BOUNDSCHECK", "1")
 if os.environ["NUMBA_BOUNDSCHECK"] == "1":  # kernels of their own
     os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / "gpm-fuzz-numba"))
 
-SHARES = {"importer": 0.37, "drawn": 0.08, "options": 0.2, "graphs": 0.2, "runs": 0.15}
+SHARES = {"importer": 0.3, "drawn": 0.08, "options": 0.25, "graphs": 0.25, "runs": 0.12}
 BATCH = 100  # inputs of a process
 SECONDS, MEGABYTES = 20.0, 1536  # that an input may take
 GROWTH = 700  # megabytes at most that an input may take at its peak; more is a blow-up

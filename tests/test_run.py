@@ -116,7 +116,7 @@ def test_a_graph_with_other_features_is_refused(trained: Path) -> None:
     sentence = r"the model reads 3 node features \(dense\), this graph has 4 \(dense\); give a graph with the features"
     with pytest.raises(GpmError, match=sentence):
         Run.open(trained, _graph(columns=4), other=True).predict()
-    with pytest.raises(GpmError, match="is no longer what .* was trained on"):
+    with pytest.raises(GpmError, match=r"is no longer what .* was trained on"):
         Run.open(trained, _graph(columns=4))
     with pytest.raises(GpmError, match=r"reads 3 node features \(dense\), this graph has 3 \(categories\)"):
         Run.open(trained).predictor_for(Graph.from_edges([[0], [1]], x=np.ones((2, 3), dtype=int)))

@@ -37,9 +37,9 @@ def test_labels_of_any_kind_of_array(make: Any) -> None:
     assert as_labels(make(["red", "blue", "red"])).tolist() == ["red", "blue", "red"]
 
 
-@pytest.mark.parametrize("y", [3, "red", object()])
+@pytest.mark.parametrize("y", [3, object()])
 def test_labels_that_are_none(y: Any) -> None:
-    with pytest.raises(GpmError, match="^y must "):
+    with pytest.raises(GpmError, match=r"^y must "):
         NodeClassifier(**SMALL).fit(make_data(), y=y)
 
 

@@ -104,7 +104,8 @@ def _as_classes(labels: NDArray, level: str, title: str) -> NDArray:
 
 
 def _as_several(labels: NDArray, level: str, title: str) -> NDArray:
-    several = labels.astype(np.float32)
+    with np.errstate(over="ignore"):  # what is too large is not 0 or 1 either
+        several = labels.astype(np.float32)
     several[several == -1] = np.nan
     if not is_yes_or_no(several):
         raise GpmError(
