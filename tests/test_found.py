@@ -21,7 +21,7 @@ from gpm.data import load_graph
 from gpm.data.load import load_task_data
 from gpm.header import HEADER, header_checksum
 from gpm.importer import import_tables
-from gpm.run import read_config
+from gpm.run import read_config, write_config
 from tests.small_runs import folder_of
 
 pytestmark = pytest.mark.usefixtures("one_thread_for_all")
@@ -218,3 +218,16 @@ def test_classes_that_the_labels_do_not_have(copy: Path) -> None:
     with pytest.raises(GpmError, match="is of class 20, which the model does not know"):
         Run.open(copy).evaluate()
     assert main(["doctor", str(copy)]) == 2
+
+
+def test_options_and_split_of_another_task(copy: Path) -> None:
+    options = read_config(copy / "config.yaml")
+    write_config(copy / "config.yaml", options.with_(task="link"))
+    write_checksums(copy)
+    with pytest.raises(GpmError, match="is damaged: the options are of links, the model is of nodes"):
+        Run.open(copy).evaluate()
+    write_config(copy / "config.yaml", options)
+    shutil.copy(folder_of("links") / "split.npz", copy)
+    write_checksums(copy)
+    with pytest.raises(GpmError, match=r"split\.npz is not a split of nodes"):
+        Run.open(copy).evaluate()

@@ -127,6 +127,9 @@ class Run:
         if self._data is not None:
             return self._data
         config = self.config
+        if config.task not in ("auto", self.facts["task"]):
+            other = f"the options are of {config.task}s, the model is of {self.facts['task']}s"
+            raise GpmError(f"{self.folder} is damaged: {other}; train again.")
         if not config.data:
             raise GpmError(f"{self.folder} was trained on a graph in memory; give it: Run.open(folder, graph).")
         source: str | Path = config.data
@@ -145,7 +148,10 @@ class Run:
     def split(self) -> Split:
         if self.other:
             raise GpmError("the parts are of what the model was trained on; open the run without other data.")
-        return Split.load(self.folder / SPLIT, follow=False)
+        split = Split.load(self.folder / SPLIT, follow=False)
+        if isinstance(split, LinkSplit) != (self.facts["task"] == "link"):
+            raise GpmError(f"{self.folder / SPLIT} is not a split of {self.facts['task']}s, which the model is of.")
+        return split
 
     @cached_property
     def task(self) -> Task:
