@@ -83,6 +83,19 @@ def test_a_pyg_file_without_edges_is_refused_without_a_warning(tmp_path: Path) -
             load_graph(tmp_path / "data.pt")
 
 
+@pytest.mark.parametrize("x", ["text", ["a", "b"]])
+def test_a_pyg_file_whose_features_are_none_is_refused_without_a_warning(tmp_path: Path, x: Any) -> None:
+    torch.save(Data(edge_index=torch.tensor([[0], [1]]), x=x), tmp_path / "data.pt")
+    with pytest.raises(GpmError):
+        load_graph(tmp_path / "data.pt")
+
+
+def test_classes_as_halves(tmp_path: Path) -> None:
+    y = torch.tensor([0, 1, 0, 1, 0, 1], dtype=torch.float16)
+    torch.save(Data(edge_index=torch.tensor([[0, 1], [1, 2]]), y=y, num_nodes=6), tmp_path / "data.pt")
+    assert load_task_data(tmp_path / "data.pt", "node").labels.tolist() == [0, 1, 0, 1, 0, 1]
+
+
 # Graph folders
 
 

@@ -116,7 +116,7 @@ def _take_bytes(made: tuple[str, bytes], folder: Path) -> str:
 
 def _take_grid(sheet: Sheet, folder: Path) -> str:
     text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
+    writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)  # else a return at the end of a cell is none
     writer.writerow(sheet.columns)
     writer.writerows(sheet.rows)
     (folder / "edges.csv").write_bytes(text.getvalue().encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +69,8 @@ def from_pyg(data: Data | Sequence[Data] | Dataset, **options: Any) -> Graph:
             raise _apart(error) from None
     if not isinstance(data, Data):
         raise GpmError(f"give a PyG Data, a list of them, a Batch or a Dataset, not a {kind_of(data)}.")
-    if data.get("edge_index") is None or data.num_nodes is None:
+    count = _count(data) if data.get("edge_index") is not None else None
+    if count is None:
         raise GpmError(
             "the PyG object has no edge_index or no number of nodes; set data.edge_index and data.num_nodes."
         )
@@ -77,7 +79,15 @@ def from_pyg(data: Data | Sequence[Data] | Dataset, **options: Any) -> Graph:
         found["names"] = data["names"]
     if "ptr" in data:
         found["graph_ptr"] = data["ptr"]
-    return Graph.from_edges(data.edge_index, data.num_nodes, **(found | options))
+    return Graph.from_edges(data.edge_index, count, **(found | options))
+
+
+def _count(data: Data) -> int | None:
+    """The number of nodes of a graph; PyG warns where it has to guess, of which the reader of a file learns nothing."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Unable to accurately infer 'num_nodes'")
+        count: int | None = data.num_nodes
+        return count
 
 
 def from_collated(datasets: Sequence[InMemoryDataset], **options: Any) -> Graph:
@@ -96,7 +106,7 @@ def from_collated(datasets: Sequence[InMemoryDataset], **options: Any) -> Graph:
 def _from_list(graphs: Sequence[Data], **options: Any) -> Graph:
     stores = [graph.to_dict() for graph in graphs]
     has_edges = [store.get("edge_index") is not None for store in stores]
-    counts = [graph.num_nodes if there else None for graph, there in zip(graphs, has_edges, strict=True)]
+    counts = [_count(graph) if there else None for graph, there in zip(graphs, has_edges, strict=True)]
     if None in counts:
         bare = counts.index(None)
         raise _apart(f"graph {bare} has no edge_index or no number of nodes")

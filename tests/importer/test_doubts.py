@@ -209,3 +209,11 @@ def test_a_table_of_graphs_whose_names_the_yaml_leaves_out(tmp_path: Path) -> No
     tables = {"nodes": tmp_path / "nodes.csv", "graphs": tmp_path / "graphs.csv", "schema": tmp_path / "a.yaml"}
     with pytest.raises(GpmError, match=r"graphs\.csv: which column names the graph of a row\?"):
         import_tables(tmp_path / "edges.csv", tmp_path / "graph", target="y", **tables)
+
+
+def test_none_is_a_name_like_any_other(tmp_path: Path) -> None:
+    _write(tmp_path, edges="source,target\nnone,NaN1\nNaN1,x\n", nodes="name,size\nnone,1\nNaN1,2\nx,3\n")
+    graph = Graph.open(
+        import_tables(tmp_path / "edges.csv", tmp_path / "graph", nodes=tmp_path / "nodes.csv", task="link")
+    )
+    assert [graph.name(node) for node in range(3)] == ["none", "NaN1", "x"]

@@ -94,7 +94,7 @@ def _as_values(labels: NDArray, level: str, title: str) -> NDArray:
 def _as_classes(labels: NDArray, level: str, title: str) -> NDArray:
     if not np.issubdtype(labels.dtype, np.floating):
         return labels.astype(np.int64, copy=False)
-    whole = np.where(np.isnan(labels), -1, labels)
+    whole = np.where(np.isnan(labels), -1, labels).astype(np.float64)  # halves know no 2**53
     if not (np.isfinite(whole) & (whole == np.floor(whole)) & (np.abs(whole) < 2**53)).all():
         raise GpmError(
             f"the {level} labels of {title} are not whole numbers; number the classes 0, 1, 2, and so on, or choose "
