@@ -51,6 +51,13 @@ def test_an_edge_of_a_network_without_an_end(tmp_path: Path) -> None:
             import_tables(tmp_path / name, tmp_path / "graph")
 
 
+def test_a_node_of_gml_that_is_no_whole_number(tmp_path: Path) -> None:
+    nodes = "".join(f'  node [ id {i} label "the id x{i}" ]\n' for i in range(3))
+    (tmp_path / "n.gml").write_text(f"graph [\n{nodes}  edge [ source 1e-320 target 2 ]\n]\n")
+    with pytest.raises(GpmError, match=r"n\.gml, line 5: source '1e-320' is no whole number; mend it\."):
+        import_tables(tmp_path / "n.gml", tmp_path / "graph")
+
+
 def test_a_column_whose_name_has_line_ends_in_it_is_told_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "edges.jsonl").write_text(
         json.dumps({"a\n\x85\u2028\x1c\u202e": "x", "source": "y"} | dict.fromkeys("bcd", "z")) + "\n"

@@ -118,6 +118,7 @@ def _read_gml(path: Path) -> Any:
 
     with opened(path) as file:
         content = file.read().decode("utf-8-sig")
+    _check_gml(path, content)
     if not re.search(r"^\s*multigraph\s", content, re.MULTILINE):
         content = re.sub(r"^(\s*graph\s*\[)", r"\1\n  multigraph 1\n", content, count=1, flags=re.MULTILINE)
     lines = content.encode("ascii", "xmlcharrefreplace").decode().splitlines()
@@ -125,6 +126,15 @@ def _read_gml(path: Path) -> Any:
         return nx.parse_gml(lines, label="label")
     except nx.NetworkXError:
         return nx.parse_gml(lines, label="id")
+
+
+def _check_gml(path: Path, content: str) -> None:
+    """Refuse numbers of nodes that are none: networkx would read `source 1e-5` as node 1."""
+    bare = re.sub(r'"[^"]*"', lambda quoted: '"' + "\n" * quoted[0].count("\n") + '"', content)
+    for found in re.finditer(r"(?<![^\s\[])(id|source|target)\s+([^\s\]]+)", bare):
+        if not re.fullmatch(r'[+-]?\d+|"+', found[2]):
+            line = bare[: found.start()].count("\n") + 1
+            raise GpmError(f"{path.name}, line {line}: {found[1]} {found[2][:60]!r} is no whole number; mend it.")
 
 
 def _read_json(path: Path) -> tuple[list[Record], list[Record], bool]:
