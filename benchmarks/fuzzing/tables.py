@@ -126,7 +126,7 @@ def check_story(folder: Path, files: dict[str, bytes], options: dict[str, Any], 
         except RefusalError as error:
             raise WrongAnswerError("wrong", f"{name} was imported, though it is no table: {error}") from None
         written = (
-            story.sheets[key].columns,
+            [column.strip() if name.endswith(_TEXTS) else column for column in story.sheets[key].columns],
             [row for row in story.sheets[key].rows if any(row) or not name.endswith(_TEXTS)],
         )
         if not broken and (sheets[key].columns, sheets[key].rows) != written and not _is_moot(story, key, schema[key]):
