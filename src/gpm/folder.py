@@ -16,7 +16,7 @@ from gpm.errors import GpmError
 from gpm.files import WriteError, is_scratch, sync_folder
 from gpm.locks import open_lock, try_lock
 from gpm.plan import PLAN, Plan
-from gpm.scratch import bring_back, clear_aside, put_aside, was_put_aside
+from gpm.scratch import REPLACED, bring_back, clear_aside, put_aside, was_put_aside
 
 PART, LOCK = ".part", ".lock"
 _CONFIG = "config.yaml"
@@ -251,7 +251,7 @@ def check_replaceable(folder: Path) -> None:
     known = set(read_checksums(folder)) | {CHECKSUMS, *LATER}
     tops = {Path(name).parts[0] for name in known}
     for path in folder.iterdir():
-        if path.name not in tops and path.name not in (LOCK, ".replaced") and not is_scratch(path):
+        if path.name not in tops and path.name not in (LOCK, REPLACED) and not is_scratch(path):
             raise TakenError(f"{folder} also holds {path.name}, which is none of the run's, {other}.")
 
 

@@ -23,7 +23,7 @@ from gpm.files import WriteError, sync_folder
 from gpm.locks import open_lock, try_lock
 
 _MARK = ".writing"  # in a scratch folder: it may be removed
-_REPLACED = ".replaced"  # in a folder that is, or was to be, put aside
+REPLACED = ".replaced"  # in a folder that is, or was to be, put aside
 
 
 @contextmanager
@@ -82,21 +82,21 @@ def aside(folder: Path) -> Path:
 def put_aside(folder: Path) -> None:
     """Rename a folder that is about to be replaced; it bears a mark, by which it is known as one of ours."""
     clear_aside(folder)
-    (folder / _REPLACED).touch()
+    (folder / REPLACED).touch()
     folder.rename(aside(folder))
 
 
 def was_put_aside(folder: Path) -> bool:
     """Whether a folder waits for its replacement; another of that name is somebody else's."""
     old = aside(folder)
-    return old.is_dir() and not old.is_symlink() and (old / _REPLACED).is_file()
+    return old.is_dir() and not old.is_symlink() and (old / REPLACED).is_file()
 
 
 def bring_back(folder: Path) -> None:
     """Put a folder that was put aside into its place again."""
     if was_put_aside(folder):
         aside(folder).rename(folder)
-        (folder / _REPLACED).unlink(missing_ok=True)
+        (folder / REPLACED).unlink(missing_ok=True)
 
 
 def clear_aside(folder: Path) -> None:
