@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpm import Config, Graph, train
+from gpm.batches import Draw, Examples
 from gpm.data.graphs import GraphData
 from gpm.data.links import LinkData, LinkSplit, Protocol
 from gpm.data.splits import Split, random_split
 from gpm.data.tasks import NodeData
-from gpm.learner import Batches, Examples, Ids, Learner
+from gpm.learner import Ids, Learner
 from gpm.predictor import Predictor
 from gpm.tasks import ClassTask, LinkTask, ValueTask
 
@@ -47,39 +48,12 @@ def _learner(split: Split | None = None, **options: Any) -> Learner:
     )
 
 
-@given(st.integers(1, 50), st.integers(1, 60), st.integers(0, 2**63 - 1), st.integers(0, 5))
-def test_the_batches_of_an_epoch_are_all_instances_once(count: int, size: int, seed: int, epoch: int) -> None:
-    batches = Batches(count, size, seed)
-    batches.set_epoch(epoch)
-    dealt = list(batches)
-    assert len(dealt) == len(batches)
-    assert all(len(batch) == size for batch in dealt[:-1])
-    assert sorted(place for batch in dealt for place in batch) == list(range(count))
-
-
-def test_the_order_is_a_function_of_seed_and_epoch() -> None:
-    def order(seed: int, epoch: int) -> list[int]:
-        batches = Batches(40, 7, seed)
-        np.random.seed(0)  # noqa: NPY002 - what others draw does not matter
-        batches.set_epoch(epoch)
-        return [place for batch in batches for place in batch]
-
-    assert order(3, 5) == order(3, 5)
-    assert len({tuple(order(seed, epoch)) for seed in (3, 4) for epoch in range(5)}) == 10
-
-
-def test_the_epoch_may_be_set_until_the_first_batch_is_taken() -> None:
-    """Lightning makes the iterator of a resumed run before it says at which epoch it goes on."""
-    batches = Batches(40, 7, seed=0)
-    early = iter(batches)
-    batches.set_epoch(5)
-    assert list(early) == list(batches)
-
-
 def test_a_loader_gives_the_nodes_of_its_part() -> None:
     split = Split(np.array([2, 9, 30]), np.array([1, 5, 8, 50]), np.array([7]), "by hand")
     learner = _learner(split, batch=3)
-    assert sorted(torch.cat(list(learner.train_dataloader())).tolist()) == [2, 9, 30]
+    (batch,) = list(learner.train_dataloader())
+    assert batch.instances == 3
+    assert batch.share == 1
     assert [batch.tolist() for batch in learner.val_dataloader()] == [[1, 5, 8, 50]]
     assert len(Ids(split.val)) == 4
 
@@ -150,16 +124,15 @@ def test_the_non_edges_of_a_step_are_a_function_of_seed_and_step(protocol: Proto
 
 
 @pytest.mark.parametrize("pair", ["joint", "product"])
-def test_a_step_on_links_learns_from_both(pair: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_on_links_learns_from_both(pair: str) -> None:
     """The loss is the mean over the edges of the batch and the non-edges beside them."""
     examples, data, split = _links()
     config = Config(**SMALL | {"pair": pair, "dropout": 0.0})
     torch.manual_seed(0)
     learner = Learner(Predictor.build(config, data.walked(split), 1, "link"), examples, config)
-    monkeypatch.setattr(Learner, "global_step", property(lambda self: 3))
-    monkeypatch.setattr(learner, "log", lambda *args, **options: None)
-    batch = torch.tensor(split.train[:8])
-    pairs, targets = examples.draw(batch, 3)
+    draw = Draw(3, np.arange(8), np.arange(8))
+    batch = learner.loader.dataset[draw]
+    pairs, targets = examples.draw(torch.tensor(split.train[:8]), 3)
     logits = learner.predictor.learn(pairs, 3)
     expected = torch.nn.functional.binary_cross_entropy_with_logits(logits[:, 0], targets.float())
     torch.testing.assert_close(learner.training_step(batch, 0), expected)

@@ -6,10 +6,12 @@ import io
 import math
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
 from gpm.errors import GpmError
@@ -86,6 +88,59 @@ def map_array(file: BinaryIO, path: Path) -> NDArray:
     if 0 in shape:
         return np.zeros(shape, dtype=dtype, order=order)
     return np.memmap(file, dtype=dtype, mode="r", offset=begin, shape=shape, order=order)
+
+
+@dataclass(frozen=True)
+class MappedArray:
+    """An array as the file that it is mapped from: what goes to another process in place of its bytes."""
+
+    path: str
+    dtype: str
+    offset: int
+    shape: tuple[int, ...]
+    columns_first: bool
+
+    @classmethod
+    def of(cls, array: NDArray) -> MappedArray | None:
+        """Where an array is mapped from, whole; None if it is in memory."""
+        base: Any = array
+        while base is not None and not isinstance(base, np.memmap):
+            base = getattr(base, "base", None)
+        if base is None or base.filename is None or base.mode != "r":
+            return None
+        while isinstance(base.base, np.memmap):  # the first of several views knows its place in the file
+            base = base.base
+        same = array.__array_interface__["data"][0] == base.__array_interface__["data"][0]
+        if not same or array.shape != base.shape or array.dtype != base.dtype or array.strides != base.strides:
+            return None
+        first = not base.flags.c_contiguous
+        return cls(str(base.filename), base.dtype.str, base.offset, base.shape, first)
+
+    def open(self) -> NDArray:
+        """Map it again."""
+        order: Any = "F" if self.columns_first else "C"
+        try:
+            return np.memmap(self.path, self.dtype, "r", self.offset, self.shape, order)
+        except OSError as error:
+            raise GpmError(f"cannot read {self.path}: {error.strerror}.") from None
+
+
+def freeze(value: Any) -> Any:
+    """A value to be pickled: what is mapped as its place, alone or in a sparse matrix; all else as it is."""
+    if isinstance(value, np.ndarray):
+        return MappedArray.of(value) or value
+    if sp.issparse(value) and value.format == "csr":
+        return ("csr", value.shape, *(freeze(getattr(value, part)) for part in ("data", "indices", "indptr")))
+    return value
+
+
+def thaw(value: Any) -> Any:
+    """The other way round."""
+    if isinstance(value, MappedArray):
+        return value.open()
+    if isinstance(value, tuple) and value and isinstance(value[0], str) and value[0] == "csr":
+        return sp.csr_array(tuple(map(thaw, value[2:])), shape=value[1], copy=False)
+    return value
 
 
 def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:

@@ -23,6 +23,7 @@ from gpm.archives import check_zip
 from gpm.errors import GpmError
 from gpm.files import replacing, write_text
 from gpm.learner import Learner
+from gpm.ranks import ALONE, World
 from gpm.tasks.metrics import METRICS
 
 
@@ -31,11 +32,16 @@ class StoppedError(Exception):
 
 
 SAVING_SHARE = 0.02  # of the time may go to saving checkpoints
+ONCE = 1.0  # seconds in which signals are one
 _log = logging.getLogger("gpm")
 
 
 class AtomicCheckpoints(TorchCheckpointIO):
-    """Checkpoints that are there complete or not at all, whenever the process is killed."""
+    """Checkpoints that are there complete or not at all, whenever the process is killed. Rank 0 reads them for all."""
+
+    def __init__(self, world: World = ALONE) -> None:
+        super().__init__()
+        self.world = world
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         content = io.BytesIO()
@@ -44,6 +50,12 @@ class AtomicCheckpoints(TorchCheckpointIO):
             scratch.write_bytes(content.getbuffer())
 
     def load_checkpoint(self, path: Any, *arguments: Any, **options: Any) -> dict[str, Any]:
+        if self.world.size == 1:
+            return self._load(path, *arguments, **options)
+        found: dict[str, Any] = self.world.share(self._load(path, *arguments, **options) if self.world.leads else None)
+        return found
+
+    def _load(self, path: Any, *arguments: Any, **options: Any) -> dict[str, Any]:
         try:
             check_zip(path)
             return super().load_checkpoint(path, *arguments, **options)
@@ -78,6 +90,8 @@ class History(Callback):
         self.rows.append(
             {"epoch": trainer.current_epoch + 1, "step": trainer.global_step, "seconds": seconds, "lr": rate} | found
         )
+        if not trainer.is_global_zero:
+            return
         columns = list(dict.fromkeys(key for row in self.rows for key in row))
         text = io.StringIO()
         writer = csv.DictWriter(text, columns, lineterminator="\n")
@@ -110,19 +124,20 @@ class KeepBest(Callback):
         if value > self.best:
             self.best, self.epoch = value, trainer.current_epoch + 1
             assert isinstance(pl_module, Learner)
-            self.save(pl_module.final_model)
+            self.save(pl_module.final_model)  # on every rank: a model in pieces is put together by all of them
 
 
 class SaveState(Checkpoint):
     """The state to resume from, at the end of epochs, as often as saving is cheap beside training.
 
-    Ctrl-C (or SIGTERM) lets the epoch end, saves and stops; a second one stops at once.
+    Ctrl-C (or SIGTERM) lets the epoch end, saves and stops; a second one stops at once. Of several ranks the first
+    decides when to save, and all stop if one is told to.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, world: World = ALONE) -> None:
+        self.path, self.world = path, world
         self.interrupted = self.stopped = False
-        self._next = 0.0
+        self._next = self._told = 0.0
         self._note: Callable[[int, Any], None] | None = None
 
     def state_dict(self) -> dict[str, Any]:
@@ -140,14 +155,15 @@ class SaveState(Checkpoint):
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         last = trainer.should_stop or trainer.current_epoch + 1 == trainer.max_epochs
-        if time.monotonic() < self._next and not last and not self.interrupted:
+        stop = bool(self.world.add_up(torch.tensor(int(self.interrupted))))
+        if not self.world.share(time.monotonic() >= self._next or last or stop):
             return
         began = time.monotonic()
         self.stopped = trainer.should_stop
         trainer.save_checkpoint(self.path)
         ended = time.monotonic()
         self._next = ended + (ended - began) / SAVING_SHARE
-        if self.interrupted and not last:
+        if stop and not last:
             raise StoppedError
 
     @contextmanager
@@ -158,9 +174,11 @@ class SaveState(Checkpoint):
             return
 
         def note(number: int, frame: Any) -> None:
+            if self.interrupted and time.monotonic() - self._told < ONCE:  # whoever started us passes the same on
+                return
             if self.interrupted:
                 raise StoppedError
-            self.interrupted = True
+            self.interrupted, self._told = True, time.monotonic()
             _log.info("\nfinishing the epoch, then saving; press Ctrl-C again to stop at once")
 
         self._note = note
@@ -189,7 +207,7 @@ class Progress(Callback):
         self._said = 0.0
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        if self.show:
+        if self.show and trainer.is_global_zero:
             self._bar = tqdm(total=trainer.max_epochs, initial=trainer.current_epoch, unit="epoch", disable=None)
         self._said = time.monotonic()
 

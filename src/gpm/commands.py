@@ -39,6 +39,10 @@ def train_run(
     unlisted: Literal["", "error", "add", "drop"] = "",
     schema: Path | None = None,
     recipe: str = "",
+    devices: int = 1,
+    workers: int = 0,
+    strategy: Literal["ddp", "fsdp"] = "ddp",
+    restarts: int = 0,
     **options: Any,
 ) -> None:
     """Train a model on nodes, links or graphs, score it and save it all in a run folder.
@@ -52,13 +56,15 @@ def train_run(
         folds: Cross-validate: so many folds, each of which is the test part once.
         resume: Go on with a run that was interrupted, exactly as it would have gone on.
         device: auto, cpu, cuda, cuda:1 or mps.
-        threads: Threads to compute with; 0 takes what torch takes.
+        threads: Threads to compute with; 0 takes what torch takes. Of several ranks, each has so many; by default the
+            processors are shared out.
         track: Also log to TensorBoard, Weights & Biases or MLflow.
         result: Also write the figures, over all seeds, to this JSON file.
         baselines: For nodes, also score the most frequent class and a network on features alone, on the same split.
         overwrite: Replace a run folder that is there, once the new run is complete.
         quiet: No progress bar.
-        nodes: With a table of edges, a table with a row per node: its id, features, labels.
+        nodes: With a table of edges, a table with a row per node: its id, features, labels. As a whole number, how many
+            machines train together, each by the same command, with MASTER_ADDR set to the name of one of them.
         graphs: With a table of edges, a table with a row per graph: its name, labels.
         graph: The column that says which graph a row belongs to.
         directed: The edges of a table go one way; by default each goes both ways.
@@ -66,13 +72,19 @@ def train_run(
             edge.
         schema: The import.yaml of an earlier import, changed by hand: roles and kinds of columns.
         recipe: Begin with the options of this recipe, where the source is data of your own.
+        devices: How many devices of this machine (on a CPU: processes) train together, each a share of every batch;
+            torchrun -m gpm train does the same from outside.
+        workers: Processes, of each rank, that draw patterns and gather features ahead of the model.
+        strategy: How ranks share a model: ddp (each has all of it) or fsdp (a piece, for models that do not fit).
+        restarts: How many times to start all ranks again where one has ended, from the last epoch that was saved.
     """
     from gpm.training import train
 
     train(
         source, out=out, seeds=seeds, folds=folds, resume=resume, device=device, threads=threads, track=track,
         result=result, baselines=baselines, overwrite=overwrite, quiet=quiet, nodes=nodes, graphs=graphs, graph=graph,
-        directed=directed, unlisted=unlisted, schema=schema, recipe=recipe, **options,
+        directed=directed, unlisted=unlisted, schema=schema, recipe=recipe, devices=devices, workers=workers,
+        strategy=strategy, restarts=restarts, **options,
     )  # fmt: skip
 
 

@@ -127,9 +127,12 @@ class TrainOptions:
         metric: What is reported and selected on; auto takes what the dataset is known for.
         select: Keep the epoch with the best validation metric, or with the lowest validation loss, which is less noisy
             where few instances validate.
-        epochs: At most so many passes over the training part.
+        epochs: At most so many passes over the training part, or so many times `epoch_steps`.
+        epoch_steps: Steps between validations, which then also end an epoch; 0 for a whole pass over the training part.
         patience: Stop after so many epochs without a better validation; 0 never stops early.
-        batch: Instances per step.
+        batch: Instances per step, over all ranks.
+        accumulate: In how many parts a rank computes its share of a step, to save memory; the step is the same.
+        checkpointing: Compute activations again in the backward pass rather than keep them: less memory, more time.
         lr: Peak learning rate of AdamW.
         schedule: After the warm-up: cosine (to zero at the last epoch), constant, or noam (falls as step^-0.5).
         warmup: Steps in which the rate rises linearly; at most a fifth of all.
@@ -149,8 +152,11 @@ class TrainOptions:
     ] = "auto"
     select: Literal["metric", "loss"] = "metric"
     epochs: int = 60
+    epoch_steps: int = 0
     patience: int = 0
     batch: int = 256
+    accumulate: int = 1
+    checkpointing: bool = False
     lr: float = 5e-3
     schedule: Literal["cosine", "constant", "noam"] = "cosine"
     warmup: int = 100
@@ -249,7 +255,8 @@ class Config(TrainOptions, ModelOptions, PatternOptions):
 RANGES: dict[str, tuple[float, float]] = {
     "width": (1, 65_536), "layers": (1, 1000), "heads": (1, 1024), "path_layers": (1, 100), "path_heads": (1, 1024),
     "ffn": (0.01, 64), "path_ffn": (0.01, 64), "vocabulary": (1, 10_000_000), "pe_dim": (1, 1024),
-    "dropout": (0, 0.99), "feature_dropout": (0, 0.99), "epochs": (1, 1_000_000), "patience": (0, 1_000_000),
+    "dropout": (0, 0.99), "feature_dropout": (0, 0.99), "epochs": (1, 1_000_000),
+    "epoch_steps": (0, 10**12), "accumulate": (1, 100_000), "patience": (0, 1_000_000),
     "batch": (1, 10_000_000), "lr": (0, 100), "warmup": (0, 10_000_000), "decay": (0, 100), "smoothing": (0, 0.99),
     "clip": (1e-9, 1e9), "average": (0, 1_000_000), "patterns": (1, 1_000_000), "pool": (1, 1_000_000),
     "val_patterns": (0, 1_000_000), "seed": (0, 2**63 - 1),

@@ -7,22 +7,24 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 
+from gpm.batches import Examples, Times
 from gpm.checksums import write_checksums
 from gpm.config import SIZES, Config
-from gpm.data.links import LinkData
+from gpm.data.links import LinkData, LinkSplit
 from gpm.data.load import TaskData, walked_graph
 from gpm.data.splits import PARTS, Split
 from gpm.errors import GpmError
 from gpm.facts import MODEL, write_facts
 from gpm.files import write_json
-from gpm.folder import PART, is_complete
+from gpm.folder import PART, is_complete, target_of
 from gpm.predictor import Predicts
+from gpm.ranks import ALONE, LostError, World, is_lost
 from gpm.recipes import Recipe, is_comparable
 from gpm.run import (
     CONFIG,
@@ -42,6 +44,7 @@ from gpm.tasks import ClassTask, Task, make_task
 from gpm.tasks.metrics import METRICS, show_scores
 from gpm.weights import load_weights, save_weights
 
+Strategy = Literal["ddp", "fsdp"]
 Tracker = Literal["none", "tensorboard", "wandb", "mlflow"]
 _log = logging.getLogger("gpm")
 
@@ -59,10 +62,25 @@ class Job:
     track: Tracker = "none"
     baselines: bool = False
     quiet: bool = False
+    world: World = ALONE
+    workers: int = 0
+    strategy: Strategy = "ddp"
+
+
+@dataclass(frozen=True)
+class Order:
+    """What rank 0 tells the others to do: fit this, and help to score it."""
+
+    job: Job
+    split: Split
+    saved: bool
 
 
 def carry_out(job: Job) -> Run:
-    """Train, score and write all that makes up a run; what an interrupted training has done is not done again."""
+    """Train, score and write all that makes up a run; what an interrupted training has done is not done again.
+
+    This is for rank 0; the others `follow` it.
+    """
     folder = job.folder
     if is_complete(folder):
         return Run(folder, job.data, job.device)
@@ -73,6 +91,8 @@ def carry_out(job: Job) -> Run:
     else:
         begun = (folder / CONFIG).is_file()
         split = Split.load(folder / SPLIT, follow=False) if begun else draw_split(job.data, job.config)
+        if job.world.size > 1:
+            job.world.share(Order(replace(job, data=cast(Any, None)), split, (folder / STATE).is_file()))
         prepared = _prepare(job, split)  # before anything is written: most mistakes show here
         if not begun:
             _begin(job, split)
@@ -82,6 +102,16 @@ def carry_out(job: Job) -> Run:
     (folder / STATE).unlink(missing_ok=True)
     write_checksums(folder)
     return run
+
+
+def follow(order: Order, data: TaskData, world: World, device: str) -> None:
+    """Train and score beside rank 0, without writing anything."""
+    job = replace(order.job, data=data, world=world, device=device, track="none", quiet=True)
+    task, predictor = _prepare(job, order.split)
+    _train(job, order.split, task, predictor, order.saved)
+    world.send_weights(predictor.model)
+    for part in ("val", "test"):
+        _read(job, order.split, predictor, part)
 
 
 def draw_split(data: TaskData, config: Config) -> Split:
@@ -113,24 +143,55 @@ def _prepare(job: Job, split: Split) -> tuple[Task, Predicts]:
     torch.manual_seed(config.seed)
     task = make_task(data, split, config)
     graph, seen = walked_graph(data, split), split.train if data.level == "graph" else None
-    return task, build_predictor(config, graph, task.outputs, data.level, device=job.device, seen=seen)
+    stream = job.workers > 0 and not job.device.startswith("cpu")
+
+    def build() -> Predicts:
+        torch.manual_seed(config.seed)
+        return build_predictor(config, graph, task.outputs, data.level, device=job.device, seen=seen, stream=stream)
+
+    return task, job.world.in_turn(build, wait=config.pe != "none")  # what takes long to find is kept for the others
 
 
 def _fit(job: Job, split: Split, task: Task, predictor: Predicts) -> Run:
     """Train, keep the best, score it and write what is left to write."""
+    config, data, folder = job.config, job.data, job.folder
+    _announce(job, split, predictor, task)
+    write_facts(folder, predictor, task, data.level, job.digest)
+    found = _train(job, split, task, predictor, (folder / STATE).is_file())
+    if not found.best_epoch:
+        (folder / CONFIG).unlink()  # there is nothing to go on with
+        raise GpmError("the validation was never a number: the training diverged; lower --lr.")
+    load_weights(predictor.model, folder / WEIGHTS)
+    job.world.send_weights(predictor.model)
+    run = Run(folder, data, job.device)
+    run.__dict__.update(predictor=predictor, task=task, split=split, config=config)  # they are loaded already
+    _finish(run, found, job)
+    return run
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a training found: its best epoch, a row per epoch, and where its time went."""
+
+    best_epoch: int
+    rows: list[dict[str, float]]
+    times: Times
+
+
+def _train(job: Job, split: Split, task: Task, predictor: Predicts, saved: bool) -> Trained:
+    """Fit a model with Lightning, from what was saved if there is such; on every rank."""
     import lightning.pytorch as pl
     from lightning.pytorch.callbacks import EarlyStopping
 
     from gpm.callbacks import AtomicCheckpoints, History, KeepBest, Progress, SaveState, StoppedError
-    from gpm.learner import Examples, Learner
+    from gpm.learner import Learner
+    from gpm.strategies import make_strategy
 
-    config, data, folder = job.config, job.data, job.folder
-    _announce(job, split, predictor, task)
-    learner = Learner(predictor, Examples(data, task, split, config.seed), config)
-    write_facts(folder, predictor, task, data.level, job.digest)
-    history, state = History(folder / HISTORY), SaveState(folder / STATE)
+    config, data, folder, world = job.config, job.data, job.folder, job.world
+    learner = Learner(predictor, Examples(data, task, split, config.seed), config, world, job.workers)
+    history, state = History(folder / HISTORY), SaveState(folder / STATE, world)
     chosen = config.metric if config.select == "metric" else "loss"
-    best = KeepBest(chosen, lambda model: save_weights(model, folder / WEIGHTS))
+    best = KeepBest(chosen, lambda model: _keep(model, folder / WEIGHTS, world))
     callbacks: list[Any] = [history, best, Progress(config.metric, not job.quiet), state]
     if config.patience:
         mode = "max" if METRICS[chosen].larger else "min"
@@ -139,13 +200,16 @@ def _fit(job: Job, split: Split, task: Task, predictor: Predicts) -> Run:
         kind, _, index = job.device.partition(":")
         trainer = pl.Trainer(
             accelerator=kind,
-            devices=[int(index)] if index else 1,
+            devices=world.local_size if world.size > 1 else [int(index)] if index else 1,
+            num_nodes=world.size // world.local_size,
+            strategy=make_strategy(job.strategy, world, job.device, learner.times, data.graph.edge_attr is not None),
+            accumulate_grad_batches=config.accumulate,
             precision=config.precision,
             max_epochs=config.epochs,
             gradient_clip_val=config.clip,
             callbacks=callbacks,
             logger=_loggers(job),
-            plugins=[AtomicCheckpoints()],
+            plugins=[AtomicCheckpoints(world)],
             default_root_dir=folder,
             num_sanity_val_steps=0,
             log_every_n_steps=1,
@@ -155,19 +219,31 @@ def _fit(job: Job, split: Split, task: Task, predictor: Predicts) -> Run:
         )
         try:
             with state.listening():
-                saved = str(folder / STATE) if (folder / STATE).is_file() else None
-                trainer.fit(learner, ckpt_path=saved, weights_only=True)
+                trainer.fit(learner, ckpt_path=str(folder / STATE) if saved else None, weights_only=True)
         except StoppedError:
             raise KeyboardInterrupt from None
+        except RuntimeError as error:
+            if world.size == 1 or not is_lost(error):
+                raise
+            raise LostError(
+                f"another rank has ended; gpm train --resume {target_of(folder)} goes on from the last epoch saved."
+            ) from None
     _close(trainer.loggers)
-    if not best.epoch:
-        (folder / CONFIG).unlink()  # there is nothing to go on with
-        raise GpmError("the validation was never a number: the training diverged; lower --lr.")
-    load_weights(predictor.model, folder / WEIGHTS)
-    run = Run(folder, data, job.device)
-    run.__dict__.update(predictor=predictor, task=task, split=split, config=config)  # they are loaded already
-    _finish(run, best.epoch, history.rows, job)
-    return run
+    return Trained(best.epoch, history.rows, learner.times)
+
+
+def _keep(model: torch.nn.Module, path: Path, world: World) -> None:
+    """Write the weights, on rank 0."""
+    if world.leads:
+        save_weights(model, path)
+
+
+def _read(job: Job, split: Split, predictor: Predicts, part: str) -> torch.Tensor:
+    """Logits of a part, to which every rank adds its share; whole on rank 0."""
+    ids = getattr(split, part)
+    inputs = split.pairs[ids] if isinstance(split, LinkSplit) else ids
+    mine = inputs[job.world.rank :: job.world.size]
+    return job.world.join(predictor.logits(mine, progress=not job.quiet), len(ids), everywhere=False)
 
 
 def _announce(job: Job, split: Split, predictor: Predicts, task: Task) -> None:
@@ -204,6 +280,7 @@ def calm() -> Iterator[None]:
             warnings.filterwarnings("ignore", category=UserWarning, module="lightning")
             warnings.filterwarnings("ignore", message=".*treespec.*")
             warnings.filterwarnings("ignore", category=DeprecationWarning)
+            warnings.filterwarnings("ignore", message=".*broadcast_buffers.*")  # its new name is not known to old torch
             yield
     finally:
         for logger, level in zip(loggers, levels, strict=True):
@@ -234,12 +311,12 @@ def _close(loggers: list[Any]) -> None:
             finish()
 
 
-def _finish(run: Run, best_epoch: int, rows: list[dict[str, float]], job: Job) -> None:
+def _finish(run: Run, found: Trained, job: Job) -> None:
     """Score the kept weights with all patterns; the test part is read here, once."""
     from gpm.card import write_card
 
-    config, metric = run.config, run.config.metric
-    said = {part: run.read(part, progress=not job.quiet) for part in ("val", "test")}
+    config, metric, best_epoch, rows = run.config, run.config.metric, found.best_epoch, found.rows
+    said = {part: _read(job, run.split, run.predictor, part) for part in ("val", "test")}
     scores = {part: run.score(part, logits) for part, logits in said.items()}
     run.describe(run.split.test, said["test"]).save(run.folder / PREDICTIONS)
     used = f", with {config.pool} patterns" if config.model == "gpm" else ""
@@ -248,7 +325,8 @@ def _finish(run: Run, best_epoch: int, rows: list[dict[str, float]], job: Job) -
         "test": scores["test"], "seed": config.seed,
         "protocol": f"split {run.split.name}; epoch chosen by validation {config.select}; test read once{used}",
         "split_digest": run.split.digest, "best_epoch": best_epoch, "epochs": len(rows),
-        "train_seconds": rows[-1]["seconds"], "date": time.strftime("%Y-%m-%d"),
+        "train_seconds": rows[-1]["seconds"], "ranks": job.world.size, "workers": job.workers,
+        "time_shares": found.times.shares(), "date": time.strftime("%Y-%m-%d"),
     }  # fmt: skip
     write_card(run, content, job.recipe)
     write_json(run.folder / RESULT, content)  # last: what has a result is trained and scored
@@ -256,6 +334,8 @@ def _finish(run: Run, best_epoch: int, rows: list[dict[str, float]], job: Job) -
     figures = f"test {kind.show(scores['test'][metric])}, val {kind.show(scores['val'][metric])}"
     spent = f"(epoch {best_epoch} of {len(rows)}, {rows[-1]['seconds']:.0f} s)"
     _log.info("%s %s: %s %s%s", run.data.title, kind.title, figures, spent, _beside_paper(job))
+    if found.times.seconds["total"]:
+        _log.info("time of the steps: %s", found.times.describe(job.workers, job.world.size))
     if len(scores["test"]) > 3:
         _log.info("test: %s", show_scores(scores["test"]))
     if config.task == "link" and config.protocol == "paper":

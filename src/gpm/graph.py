@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from gpm import csr, intake
+from gpm.arrays import freeze, thaw
 from gpm.errors import GpmError
 from gpm.intake import Features
 from gpm.names import Name, Names
@@ -90,6 +91,15 @@ class Graph:
         for name in ("edge_ids", "edge_weight", "edge_cdf"):
             if (values := getattr(self, name)) is not None and values.shape != self.indices.shape:
                 raise GpmError(f"{name} must have one entry per edge ({self.num_edges:,}), got {list(values.shape)}.")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What goes to another process: of mapped arrays their places on disk."""
+        return {field.name: freeze(getattr(self, field.name)) for field in fields(self)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for key, value in state.items():
+            object.__setattr__(self, key, thaw(value))
+        self.__post_init__()
 
     @classmethod
     def from_edges(

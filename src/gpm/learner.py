@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
+import time
 from typing import Any
 
 import lightning.pytorch as pl
@@ -12,42 +12,20 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import DataLoader, Dataset
 
+from gpm.batches import Batch, Batches, Examples, Loader, Prepared, Times
 from gpm.config import Config
-from gpm.data.links import LinkData, LinkSplit
-from gpm.data.load import TaskData
-from gpm.data.splits import Split
 from gpm.hashing import MASK, TRAINING_STEP, make_key
 from gpm.predictor import Predicts
-from gpm.tasks import Task
+from gpm.ranks import ALONE, World
 
 VALIDATION_SHARE = 0.25  # of the cost of an epoch may go to validating it
 BACKWARD = 2.0  # a training step costs its forward pass and about so many more
 
 
-class Batches(Sampler[list[int]]):
-    """Batches of an epoch: a shuffle that is a pure function of (seed, epoch), so that a resumed run sees the same."""
-
-    def __init__(self, count: int, size: int, seed: int) -> None:
-        self.count, self.size, self.seed, self.epoch = count, size, seed, 0
-
-    def set_epoch(self, epoch: int) -> None:
-        """Lightning says which epoch begins."""
-        self.epoch = epoch
-
-    def __len__(self) -> int:
-        return math.ceil(self.count / self.size)
-
-    def __iter__(self) -> Iterator[list[int]]:
-        # Drawn when the first batch is taken: Lightning makes the iterator of a resumed run before it sets the epoch.
-        order = np.random.default_rng((self.seed, self.epoch)).permutation(self.count)
-        for first in range(0, self.count, self.size):
-            yield order[first : first + self.size].tolist()
-
-
 class Ids(Dataset[Tensor]):
-    """Instance ids, taken a batch at a time: nothing heavier crosses a process boundary."""
+    """Instance ids, taken a batch at a time."""
 
     def __init__(self, ids: NDArray[np.int64]) -> None:
         self.ids = torch.from_numpy(np.array(ids))
@@ -59,55 +37,39 @@ class Ids(Dataset[Tensor]):
         return self.ids[places]
 
 
-class Examples:
-    """Instances by their ids, as a model reads them, with what is wanted of them.
-
-    A training step on links reads as many non-edges beside the edges, drawn afresh for every step.
-
-    Args:
-        data: What the instances are of.
-        task: What is wanted.
-        split: The parts.
-        seed: Of the non-edges.
-    """
-
-    def __init__(self, data: TaskData, task: Task, split: Split, seed: int) -> None:
-        self.data, self.task, self.split, self.seed = data, task, split, seed
-        self.pairs = torch.tensor(split.pairs) if isinstance(split, LinkSplit) else None
-
-    def take(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Instances of the split, and their targets."""
-        return ids if self.pairs is None else self.pairs[ids], self.task.targets[ids]
-
-    def draw(self, ids: Tensor, turn: int) -> tuple[Tensor, Tensor]:
-        """The examples of a training step."""
-        inputs, targets = self.take(ids)
-        if not isinstance(self.data, LinkData):
-            return inputs, targets
-        assert isinstance(self.split, LinkSplit)
-        others = torch.from_numpy(self.data.draw_negatives(self.split, len(ids), self.seed, turn))
-        return torch.cat([inputs, others]), torch.cat([targets, targets.new_zeros(len(others))])
-
-
 class Learner(pl.LightningModule):
     """Trains a model on the instances of one graph or collection.
 
-    The random bits of a step (dropout, sign flips, non-edges) are a function of (seed, step), its patterns of (seed,
-    instance, step): a run that is resumed at an epoch goes on exactly as it would have.
+    The random bits of a step (dropout, sign flips, non-edges) are a function of (seed, step, place in the batch), its
+    patterns of (seed, instance, step): a run that is resumed at an epoch goes on exactly as it would have, and ranks,
+    parts and workers change nothing but the order in which gradients are added up.
 
     Args:
         predictor: Model and what it reads.
         examples: Instances and targets.
         config: How to train.
+        world: The ranks that train together.
+        workers: Processes that draw and gather ahead; 0 for none.
     """
 
-    def __init__(self, predictor: Predicts, examples: Examples, config: Config) -> None:
+    def __init__(
+        self, predictor: Predicts, examples: Examples, config: Config, world: World = ALONE, workers: int = 0
+    ) -> None:
         super().__init__()
         self.model = predictor.model
         self.averaged = copy.deepcopy(predictor.model).requires_grad_(False) if config.average else None
         self.predictor, self.examples, self.config = predictor, examples, config
         self.task, self.split = examples.task, examples.split
-        self.steps_per_epoch = math.ceil(len(self.split.train) / config.batch)
+        self.world = world
+        self._batches = Batches(
+            len(self.split.train), config.batch, config.seed,
+            steps=config.epoch_steps, rank=world.rank, ranks=world.size, parts=config.accumulate,
+        )  # fmt: skip
+        self.steps_per_epoch = self._batches.steps
+        reader = getattr(predictor, "reader", predictor)  # what a worker needs, without the model
+        self.loader = Loader(Prepared(examples, reader.prepare), self._batches, workers)
+        self.times = Times()
+        self._lost, self._read, self._began = torch.zeros(()), 0, 0.0
         self._compiled = [torch.compile(self.model, dynamic=True)] if config.compile else []  # in a list: no submodule
 
     @property
@@ -116,26 +78,38 @@ class Learner(pl.LightningModule):
         kept: nn.Module = self.model if self.averaged is None else self.averaged
         return kept
 
-    def train_dataloader(self) -> DataLoader[Tensor]:
-        batches = Batches(len(self.split.train), self.config.batch, self.config.seed)
-        return DataLoader(Ids(self.split.train), sampler=batches, batch_size=None)
+    def train_dataloader(self) -> Loader:
+        return self.loader
 
     def val_dataloader(self) -> DataLoader[Tensor]:
-        return DataLoader(Ids(self.split.val), sampler=[list(range(len(self.split.val)))], batch_size=None)
+        """One batch: the instances that this rank validates, and their places among all."""
+        mine = range(self.world.rank, len(self.split.val), self.world.size)
+        return DataLoader(Ids(self.split.val), sampler=[list(mine)], batch_size=None)
 
-    def on_train_batch_start(self, batch: Tensor, batch_idx: int) -> None:
-        step = make_key(self.config.seed, TRAINING_STEP) + self.global_step * 4096 + self.global_rank
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        step = make_key(self.config.seed, TRAINING_STEP) + self.global_step * 4096
         torch.manual_seed(make_key(step & MASK) >> 1)
 
-    def training_step(self, batch: Tensor, batch_idx: int) -> Tensor:
-        inputs, targets = self.examples.draw(batch.cpu(), self.global_step)
-        model: Any = self._compiled[0] if self._compiled else self.model
-        logits = self.predictor.learn(inputs, self.global_step, model)
-        loss = self.task.loss(logits, targets.to(logits.device))
-        self.log("train_loss", loss.detach(), on_step=False, on_epoch=True, batch_size=len(batch))
-        return loss
+    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
+        return batch.to(device) if isinstance(batch, Batch) else batch
 
-    def on_train_batch_end(self, outputs: Any, batch: Tensor, batch_idx: int) -> None:
+    def on_train_epoch_start(self) -> None:
+        self._lost, self._read, self._began = torch.zeros((), device=self.device), 0, time.perf_counter()
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        model: Any = self._compiled[0] if self._compiled else self.model
+        logits = self.predictor.compute(batch.content, model)
+        loss = self.task.loss(logits, batch.targets) if batch.share else logits.sum() * 0
+        self.times.add(batch.seconds)
+        self._lost += loss.detach() * batch.instances
+        self._read += batch.instances
+        # Lightning averages over ranks and parts; scaled so, that average is the mean over all instances of the step.
+        pieces = self.world.size * self.config.accumulate
+        return loss if pieces == 1 else loss * (batch.share * pieces)
+
+    def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
+        if (batch_idx + 1) % self.config.accumulate:
+            return
         if self.averaged is None:
             return
         horizon = self.config.average * self.steps_per_epoch
@@ -156,11 +130,24 @@ class Learner(pl.LightningModule):
         worth = VALIDATION_SHARE * (1 + BACKWARD) * config.patterns * read / max(1, len(self.split.val))
         return min(config.pool, max(config.patterns, int(worth) // len(config.lengths) * len(config.lengths)))
 
+    def on_validation_epoch_start(self) -> None:
+        """The training part of the epoch has ended: note what it took, and the mean loss over all ranks."""
+        if not self._began:
+            return
+        took, waited = time.perf_counter() - self._began, self.loader.waited
+        self.times.add({"total": took, "computing": took - waited, "waiting": waited if self.loader.workers else 0.0})
+        self._began = 0.0
+
     def validation_step(self, batch: Tensor, batch_idx: int) -> None:
         inputs, targets = self.examples.take(batch.cpu())
         logits = self.predictor.logits(inputs, patterns=self.val_patterns, model=self.final_model)
+        logits = self.world.join(logits, len(self.split.val))
+        _, targets = self.examples.take(torch.from_numpy(np.array(self.split.val)))
         for name, value in self.task.score(logits, targets).items():
             self.log(f"val_{name}", value, batch_size=len(targets))
+        lost, read = self.world.add_up(torch.stack([self._lost.double().cpu(), torch.tensor(float(self._read))]))
+        if read:
+            self.log("train_loss", lost / read, batch_size=len(targets))
 
     def configure_optimizers(self) -> Any:
         decayed = [p for p in self.model.parameters() if p.ndim >= 2]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpm.arrays import freeze, thaw
 from gpm.errors import GpmError, nearest
 from gpm.lookup import find_names, find_twin
 
@@ -50,6 +52,12 @@ class Names:
         names = cls.__new__(cls)
         names._arrays = dict(arrays)
         return names
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: freeze(array) for key, array in self._arrays.items()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._arrays = {key: thaw(value) for key, value in state.items()}
 
     def arrays(self) -> dict[str, NDArray]:
         """The arrays that hold the names, by a short key each."""

@@ -90,6 +90,7 @@ class NetworkPredictor:
             seen: Of a collection, the graphs that statistics may be taken from; by default all.
         """
         table = make_table(config, graph, inputs, device)
+        table = table.take(torch.arange(table.num_nodes)) if table.lazy else table  # it reads the whole graph at once
         part = table if seen is None else table.restrict(graph, nodes_of(graph, seen))
         model = make_network(config, inputs or part.spec(), outputs, level, kind, layers).to(device)
         if inputs is None:
@@ -106,6 +107,14 @@ class NetworkPredictor:
     def whole(self) -> Subgraph:
         """All nodes and edges, on the device."""
         return self.edges.cut(np.arange(self.edges.num_graphs), self.device)
+
+    def prepare(self, inputs: Tensor, turn: int, rows: Tensor | None = None) -> tuple[Tensor, dict[str, float]]:
+        """A network reads instances as they are."""
+        return inputs, {}
+
+    def compute(self, content: Tensor, model: nn.Module | None = None) -> Tensor:
+        """Logits of a training step, with gradients."""
+        return self.learn(content, 0, model)
 
     def learn(self, inputs: Tensor, turn: int, model: nn.Module | None = None) -> Tensor:
         """Logits `[B, C]` of nodes `[B]`, graphs `[B]` or pairs `[B, 2]` in a training step.

@@ -35,11 +35,13 @@ class Frame:
         sides: For links, the endpoint (0 or 1) at which the patterns of a slot start `[M]`; else None.
         shares: For graphs, weights of the patterns `[B, M]`; else None.
         sizes: For graphs, their numbers of nodes `[B]`; else None.
+        rows: In training, the places of the instances in the batch of all ranks `[B]`; else None.
     """
 
     sides: Tensor | None = None
     shares: Tensor | None = None
     sizes: Tensor | None = None
+    rows: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ class Patterns:
         sides: For links, the endpoint (0 or 1) at which the patterns of a slot start `[M]`; else None.
         marks: For links, how each position is reached from the other endpoint `[B, M, L+1]`, if asked for.
         sizes: For graphs, their numbers of nodes `[B]`; else None.
+        rows: In training, the places of the instances in the batch of all ranks `[B]`; else None.
     """
 
     nodes: Tensor
@@ -67,6 +70,7 @@ class Patterns:
     sides: Tensor | None = None
     marks: Tensor | None = None
     sizes: Tensor | None = None
+    rows: Tensor | None = None
 
     def groups(self) -> Iterator[tuple[int, slice]]:
         """Each scale with its slots: `nodes[:, slots, :scale + 1]` is one dense block without padding."""
@@ -92,7 +96,7 @@ class Patterns:
     @property
     def frame(self) -> Frame:
         """What a readout must know of them."""
-        return Frame(self.sides, self.shares, self.sizes)
+        return Frame(self.sides, self.shares, self.sizes, self.rows)
 
     def to(self, device: torch.device | str) -> Patterns:
         """The same patterns on another device."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -17,10 +19,12 @@ from gpm.config import Config
 from gpm.errors import GpmError
 from gpm.graph import Graph
 from gpm.nn import FeatureTable, GraphPatternMachine, InputSpec, LinkPatternMachine, Output
+from gpm.nn.model import find_distinct
 from gpm.nn.paths import TokenMaps
 from gpm.patterns import Patterns, Tokenizer
 from gpm.positional import embed_positions
 
+MOST_RESIDENT = 4 << 30  # bytes of graph and features that may be moved to a device
 MOST_MAPS = 1 << 30  # bytes that the maps of all nodes may take in inference
 POSITIONS = 300_000  # of paths in one forward pass: bounds memory whatever the number of patterns
 
@@ -30,10 +34,89 @@ class Predicts(Protocol):
 
     @property
     def model(self) -> Any: ...
+    def prepare(self, inputs: Tensor, turn: int, rows: Tensor | None = None) -> tuple[Any, dict[str, float]]: ...
+    def compute(self, content: Any, model: nn.Module | None = None) -> Tensor: ...
     def learn(self, inputs: Tensor, turn: int, model: nn.Module | None = None) -> Tensor: ...
     def logits(
         self, inputs: Any, *, patterns: int | None = None, model: Any = None, progress: bool = False
     ) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The patterns of some instances and the features that they touch, and no more of the graph.
+
+    Attributes:
+        patterns: Whose nodes and edges are numbered as the table's rows are.
+        table: Those rows.
+    """
+
+    patterns: Patterns
+    table: FeatureTable
+
+    @classmethod
+    def of(cls, patterns: Patterns, table: FeatureTable) -> Reading:
+        """Gather what patterns touch from the table of the whole graph."""
+        there = patterns.nodes >= 0
+        distinct, (places,) = find_distinct([patterns.nodes[there].to(table.device)], table.num_nodes)
+        nodes = torch.full(patterns.nodes.shape, -1, dtype=torch.int64).masked_scatter_(there, places)
+        if patterns.edges is None or table.edge is None:
+            return cls(replace(patterns, nodes=nodes), table.take(distinct))
+        rows = patterns.edges.long()
+        crossed = rows >= 0
+        rows = rows[crossed] if table.edge_row is None else table.edge_row[rows[crossed]]
+        edges, at = torch.unique(rows, return_inverse=True)
+        ids = torch.full(crossed.shape, -1, dtype=torch.int64).masked_scatter_(crossed, at)
+        return cls(replace(patterns, nodes=nodes, edges=ids), table.take(distinct, edges))
+
+    def to(self, device: torch.device | str) -> Reading:
+        """The same on another device."""
+        return Reading(self.patterns.to(device), self.table.to(device))
+
+
+@dataclass(frozen=True, eq=False)
+class Reader:
+    """Draws the patterns of instances and gathers the features that they touch: all of a predictor but its model, so
+    that it goes to another process at little cost.
+
+    Attributes:
+        tokenizer, table, level, count, forbid: As of a `Predictor`.
+        joint: The patterns of the ends of a link are marked by where they meet.
+    """
+
+    tokenizer: Tokenizer
+    table: FeatureTable
+    level: str
+    count: int
+    forbid: bool
+    joint: bool
+
+    def tokenize(self, inputs: Any, count: int, turn: int = 0, share: tuple[int, int] = (0, 1)) -> Patterns:
+        """The patterns of some instances: nodes `[B]`, graphs `[B]` or pairs `[B, 2]`."""
+        if self.level == "link":
+            return self.tokenizer.links(
+                inputs, count=count, turn=turn, forbid=self.forbid, marks=self.joint, share=share
+            )
+        draw = self.tokenizer.graphs if self.level == "graph" else self.tokenizer.nodes
+        return draw(inputs, count=count, turn=turn)
+
+    def prepare(self, inputs: Tensor, turn: int, rows: Tensor | None = None) -> tuple[Reading, dict[str, float]]:
+        """What the model reads of some instances in a training step, and the seconds that it took.
+
+        Args:
+            inputs: The instances.
+            turn: Number of the step.
+            rows: Their places among all instances of the step.
+        """
+        began = time.perf_counter()
+        patterns = replace(self.tokenize(inputs, self.count, turn), rows=rows)
+        drawn = time.perf_counter()
+        device = patterns.nodes.device
+        if device.type != "cpu":  # the graph lives there, with its features
+            patterns = replace(patterns, rows=None if rows is None else rows.to(device))
+            return Reading(patterns, self.table), {"sampling": drawn - began}
+        reading = Reading.of(patterns, self.table)
+        return reading, {"sampling": drawn - began, "gathering": time.perf_counter() - drawn}
 
 
 @contextmanager
@@ -78,6 +161,7 @@ class Predictor:
         inputs: InputSpec | None = None,
         device: torch.device | str = "cpu",
         seen: NDArray | None = None,
+        stream: bool = False,
     ) -> Predictor:
         """Make a model for a graph, with fresh weights.
 
@@ -89,31 +173,45 @@ class Predictor:
             inputs: What a trained model reads; without it, statistics are found.
             device: Where to compute.
             seen: Of a collection, the graphs that statistics may be taken from; by default all.
+            stream: Walk and gather on the host, and bring to the device what a batch touches; a graph of gigabytes is
+                always read so.
         """
-        table = make_table(config, graph, inputs, device)
+        home = "cpu" if stream or graph.nbytes + count_bytes(graph.x) > MOST_RESIDENT else device
+        table = make_table(config, graph, inputs, home)
         nodes = None if seen is None else nodes_of(graph, seen)
         spec = inputs or (table if nodes is None else table.restrict(graph, nodes)).spec()
         tokenizer = Tokenizer(
             graph, lengths=config.lengths, pool=config.pool, topology=config.topology, seed=config.seed,
-            rule=config.rule, device=device,
+            rule=config.rule, device=home,
         )  # fmt: skip
         model = make_machine(config, spec, outputs, level).to(device)
+        model.machine.checkpointing = config.checkpointing
         if inputs is None:
             model.fit(table, tokenizer, nodes)
         return cls(model, tokenizer, table, level, config.patterns, config.protocol == "strict")
 
+    @property
+    def reader(self) -> Reader:
+        """What reads the graph for the model."""
+        joint = isinstance(self.model, LinkPatternMachine) and self.model.pair == "joint"
+        return Reader(self.tokenizer, self.table, self.level, self.count, self.forbid, joint)
+
     def tokenize(self, inputs: Any, count: int, turn: int = 0, share: tuple[int, int] = (0, 1)) -> Patterns:
         """The patterns of some instances: nodes `[B]`, graphs `[B]` or pairs `[B, 2]`."""
-        if self.level == "link":
-            joint = isinstance(self.model, LinkPatternMachine) and self.model.pair == "joint"
-            return self.tokenizer.links(inputs, count=count, turn=turn, forbid=self.forbid, marks=joint, share=share)
-        draw = self.tokenizer.graphs if self.level == "graph" else self.tokenizer.nodes
-        return draw(inputs, count=count, turn=turn)
+        return self.reader.tokenize(inputs, count, turn, share)
+
+    def prepare(self, inputs: Tensor, turn: int, rows: Tensor | None = None) -> tuple[Reading, dict[str, float]]:
+        """What the model reads of some instances in a training step, see `Reader.prepare`."""
+        return self.reader.prepare(inputs, turn, rows)
+
+    def compute(self, content: Reading, model: nn.Module | None = None) -> Tensor:
+        """Logits of a training step, with gradients."""
+        output: Output = (model or self.model)(content.patterns, content.table)
+        return output.logits
 
     def learn(self, inputs: Tensor, turn: int, model: nn.Module | None = None) -> Tensor:
-        """Logits of a training step, with gradients."""
-        output: Output = (model or self.model)(self.tokenize(inputs, self.count, turn), self.table)
-        return output.logits
+        """Logits of a training step of one process, with gradients."""
+        return self.compute(self.prepare(inputs, turn)[0].to(self.model.input_map.bias.device), model)
 
     def map_nodes(self, model: GraphPatternMachine, patterns: int) -> TokenMaps | None:
         """The maps of all nodes, if so many patterns are to be read that it pays and they fit into memory."""
@@ -225,6 +323,13 @@ def nodes_of(graph: Graph, graphs: NDArray) -> NDArray[np.int64]:
     chosen = np.zeros(graph.num_graphs, dtype=bool)
     chosen[graphs] = True
     return np.flatnonzero(np.repeat(chosen, np.diff(graph.graph_ptr)))
+
+
+def count_bytes(features: Any) -> int:
+    """What features take."""
+    if features is None:
+        return 0
+    return int(features.data.nbytes + features.indices.nbytes if sp.issparse(features) else features.nbytes)
 
 
 def make_machine(config: Config, inputs: InputSpec, outputs: int, level: str) -> GraphPatternMachine:

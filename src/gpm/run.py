@@ -340,10 +340,11 @@ def build_predictor(
     inputs: InputSpec | None = None,
     device: str = "cpu",
     seen: NDArray | None = None,
+    stream: bool = False,
 ) -> Predicts:
     """The model that the options name, with fresh weights, on a graph; see `Predictor.build`."""
     if config.model == "gpm":
-        return Predictor.build(config, graph, outputs, level, inputs=inputs, device=device, seen=seen)
+        return Predictor.build(config, graph, outputs, level, inputs=inputs, device=device, seen=seen, stream=stream)
     from gpm.networks import NetworkPredictor
 
     hide = config.hide and config.protocol == "strict"

@@ -6,13 +6,16 @@ import hashlib
 import importlib.util
 import json
 import logging
+import os
 import time
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
+import torch
 
 from gpm.checksums import check_folder, digest_data
 from gpm.config import Config, option_names
@@ -22,11 +25,12 @@ from gpm.data.splits import PARTS
 from gpm.devices import choose_device, keep_memory
 from gpm.errors import GpmError, nearest
 from gpm.files import WriteError, write_json
-from gpm.fitting import Job, Tracker, carry_out
+from gpm.fitting import Job, Strategy, Tracker, carry_out, follow
 from gpm.folder import TakenError, Workplace, find_place, is_complete, part_of, settle, target_of
 from gpm.graph import Graph
 from gpm.importer.source import GRAPH, OWN_GRAPHS, Tables, find_tables, locate
 from gpm.plan import PLAN, Plan
+from gpm.ranks import LostError, World, find_world, joined, launch, own_device
 from gpm.recipes import Recipe, find_recipe, recipe_names
 from gpm.run import CONFIG, RESULT, Run, read_config
 from gpm.summary import describe_summary, summarise
@@ -36,6 +40,10 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 _log = logging.getLogger("gpm")
+_LED = (
+    "source", "out", "seeds", "folds", "resume", "track", "result", "baselines", "overwrite", "quiet", "graphs",
+    "graph", "directed", "unlisted", "schema", "recipe",
+)  # fmt: skip
 
 
 def train(
@@ -59,6 +67,10 @@ def train(
     unlisted: str = "",
     schema: Any = None,
     recipe: str = "",
+    devices: int = 1,
+    workers: int = 0,
+    strategy: Strategy = "ddp",
+    restarts: int = 0,
     **options: Any,
 ) -> Run | list[Run]:
     """Train a model on nodes, links or graphs, score it and save it all in a run folder.
@@ -72,26 +84,73 @@ def train(
         folds: Cross-validate: so many folds, each of which is the test part once.
         resume: Go on with a run that was interrupted, exactly as it would have gone on.
         device: auto, cpu, cuda, cuda:1 or mps.
-        threads: Threads to compute with; 0 takes what torch takes.
+        threads: Threads to compute with; 0 takes what torch takes. Of several ranks, each has so many; by default the
+            processors are shared out.
         track: Also log to TensorBoard, Weights & Biases or MLflow.
         result: Also write the figures, over all seeds, to this JSON file.
         baselines: For nodes, also score the most frequent class and a network on features alone, on the same split.
         overwrite: Replace a run folder that is there, once the new run is complete.
         quiet: No progress bar.
         nodes, graphs, graph, directed, unlisted, schema: Of tables, see `gpm.importer.import_tables`; the graph made of
-            them is kept in the run folder.
+            them is kept in the run folder. A whole number of nodes is instead how many machines train together, each by
+            the same call, with MASTER_ADDR set to the name of one of them.
+        devices: How many devices of this machine (on a CPU: processes) train together, each a share of every batch. The
+            result is the same up to the order in which gradients are added.
+        workers: Processes, of each rank, that draw patterns and gather features ahead of the model.
+        strategy: How they do: ddp (every rank has the whole model) or fsdp (a piece of it, for models that do not fit).
+        restarts: How many times to start all ranks again where one has ended, from the last epoch that was saved.
         recipe: The recipe whose options to begin with, where the source is none.
         options: Any option of `Config`, which overrides the recipe's.
 
     Returns:
         The run, or a list of runs where there are several seeds.
     """
+    given = dict(locals())
     keep_memory()
-    if threads < 0:
-        raise GpmError(f"threads must not be negative, got {threads}.")
+    machines, nodes = _count_machines(nodes)
+    for name, count, least in (("threads", threads, 0), ("workers", workers, 0), ("devices", devices, 1),
+                               ("restarts", restarts, 0), ("nodes", machines, 1)):  # fmt: skip
+        if isinstance(count, bool) or not isinstance(count, int) or count < least:
+            raise GpmError(f"{name} must be a whole number of at least {least}, got {count!r}.")
+    if strategy not in get_args(Strategy):
+        raise GpmError(f"there is no strategy {strategy!r}; choose one of {', '.join(get_args(Strategy))}.")
+    if devices * machines > 1 and find_world().size == 1:
+        return _launch(given, devices, machines, restarts)
     if threads:
         set_threads(threads)
-    place = choose_device(device)
+    place = own_device(choose_device(device), find_world())
+    with joined(place) as world:
+        _check_world(world, devices, machines)
+        team = Team(world, place, workers, strategy)
+        if not world.leads:
+            return _follow(team, source)
+        with team.leading():
+            return _lead(team, **{key: given[key] for key in _LED}, nodes=nodes, options=options)
+
+
+def _lead(
+    team: Team,
+    source: Any,
+    out: Path | None,
+    seeds: int,
+    folds: int,
+    resume: Path | None,
+    track: Tracker,
+    result: Path | None,
+    baselines: bool,
+    overwrite: bool,
+    quiet: bool,
+    nodes: Any,
+    graphs: Any,
+    graph: str,
+    directed: bool,
+    unlisted: str,
+    schema: Any,
+    recipe: str,
+    options: dict[str, Any],
+) -> Run | list[Run]:
+    """What rank 0 does, or the only one: see `train`."""
+    place = team.device
     _check_tracker(track)
     if seeds < 1:
         raise GpmError(f"seeds must be at least 1, got {seeds}.")
@@ -106,7 +165,7 @@ def train(
             raise GpmError("a resumed run only goes on; leave out --out, --seeds, --result, --baselines, --overwrite.")
         if isinstance(source, (str, Path)) and str(source):
             raise GpmError(f"a resumed run knows what it trains on; leave out {str(source)!r}.")
-        return _resume(Path(resume), source, place, track, quiet, options)
+        return _resume(Path(resume), source, team, track, quiet, options)
     if result is not None and (Path(result).is_dir() or Path(result).suffix != ".json"):
         raise GpmError(f"{result}: name a .json file for the figures.")
     tables = find_tables(
@@ -134,7 +193,115 @@ def train(
         if own is not None:
             _move(own, work)
     with work:
-        return _work(work, chosen, data, place, track, quiet)
+        _check_ranks(team, chosen.config)
+        return _work(work, chosen, data, team, track, quiet)
+
+
+def _count_machines(nodes: Any) -> tuple[int, Any]:
+    """A whole number of nodes is that of machines; anything else is a table of a graph's nodes."""
+    text = str(nodes) if isinstance(nodes, (int, str, Path)) and not isinstance(nodes, bool) else ""
+    if text.isascii() and text.isdigit() and not Path(text).exists():
+        return int(text), None
+    return 1, nodes
+
+
+def _launch(given: dict[str, Any], devices: int, machines: int, restarts: int) -> Run | list[Run]:
+    """Train with ranks that are started here, and open what they made."""
+    source, device = given["source"], choose_device(given["device"])
+    if device.startswith("cuda:") or device == "mps":
+        raise GpmError(f"{devices} ranks do not share one {device}; write --device cuda or cpu.")
+    if device == "cuda" and devices > torch.cuda.device_count():
+        raise GpmError(f"there are {torch.cuda.device_count()} GPUs here, not {devices}; write --devices accordingly.")
+    threads = given["threads"] or max(1, (os.cpu_count() or 1) // devices)
+    arguments = {key: value for key, value in given.items() if key != "options"} | given["options"]
+    try:
+        folders = launch(_train_rank, {"arguments": arguments | {"threads": threads}}, devices, machines, restarts)
+    except LostError as error:
+        raise GpmError(f"{str(error).rstrip('.')}; the same command again goes on from the last epoch saved.") from None
+    if folders is None:  # rank 0 is on another machine
+        return []
+    runs = [
+        Run(Path(folder), None if isinstance(source, (str, Path)) else _reload(folder, source), device)
+        for folder in folders
+    ]
+    return runs[0] if len(runs) == 1 else runs
+
+
+def _reload(folder: str, source: Any) -> TaskData:
+    return _load(source, read_config(Path(folder) / CONFIG))
+
+
+def _train_rank(arguments: dict[str, Any]) -> list[str] | None:
+    """What a rank that `_launch` started does; returns where its runs are."""
+    runs = train(**arguments)
+    found = runs if isinstance(runs, list) else [runs]
+    return [str(run.folder.absolute()) for run in found] or None
+
+
+@dataclass(frozen=True)
+class Team:
+    """The ranks of a training, and what each of them computes with."""
+
+    world: World
+    device: str
+    workers: int = 0
+    strategy: Strategy = "ddp"
+
+    @contextmanager
+    def leading(self) -> Iterator[None]:
+        """Lead the other ranks; at the end, or at a mistake, they are told that there is nothing more to do."""
+        try:
+            yield
+        except LostError:
+            raise
+        except BaseException:
+            self._dismiss()
+            raise
+        self._dismiss()
+
+    def _dismiss(self) -> None:
+        if self.world.size > 1:
+            with suppress(LostError):
+                self.world.share(None)
+
+
+@dataclass(frozen=True)
+class Errand:
+    """What rank 0 tells the others to load: the data under its name, or else what they were given."""
+
+    config: Config
+    source: str | Path
+
+
+def _follow(team: Team, source: Any) -> list[Run]:
+    """What the other ranks do: load and fit what rank 0 says, until it says no more."""
+    data: TaskData | None = None
+    while (order := team.world.share()) is not None:
+        if isinstance(order, Errand):
+            data = _load(order.source if str(order.source) else source, order.config)
+        else:
+            assert data is not None
+            follow(order, data, team.world, team.device)
+    return []
+
+
+def _check_world(world: World, devices: int, machines: int) -> None:
+    """Refuse flags that say something else than whoever started the ranks."""
+    if world.size > 1 and devices * machines > 1 and world.size != devices * machines:
+        raise GpmError(
+            f"{world.size} ranks were started, where --devices {devices} on {machines} machine(s) asks for "
+            f"{devices * machines}; leave --devices and --nodes out under torchrun."
+        )
+
+
+def _check_ranks(team: Team, config: Config) -> None:
+    """Refuse what ranks cannot do together."""
+    if team.world.size == 1:
+        return
+    if config.model != "gpm":
+        raise GpmError(f"{config.model} reads the whole graph in one process; train a baseline with --devices 1.")
+    if team.world.size > config.batch:
+        raise GpmError(f"{team.world.size} ranks cannot share a batch of {config.batch}; raise --batch.")
 
 
 def _importing(
@@ -158,9 +325,14 @@ def _move(graph: Path, work: Workplace) -> None:
         raise
 
 
-def _work(work: Workplace, recipe: Recipe, data: TaskData, device: str, track: Tracker, quiet: bool) -> Run | list[Run]:
+def _work(work: Workplace, recipe: Recipe, data: TaskData, team: Team, track: Tracker, quiet: bool) -> Run | list[Run]:
     """Train all seeds of a plan in its workplace, and put the folder in its place."""
     plan, began = work.plan, time.monotonic()
+    if team.world.size > 1:
+        source = recipe.config.data
+        own = work.part.absolute() / GRAPH if source in OWN_GRAPHS else source
+        team.world.share(Errand(_settle_options(recipe.config, data), own))
+        _log.info("%d ranks train together, %d on this machine", team.world.size, team.world.local_size)
     if work.begun:
         _log.info("going on with %s, an unfinished training with the same options and data", work.part)
     try:
@@ -168,8 +340,9 @@ def _work(work: Workplace, recipe: Recipe, data: TaskData, device: str, track: T
         for seed, folder in _folders(work.part, plan):
             config = _settle_options(recipe.config.with_(seed=seed), data)
             job = Job(
-                config, data, plan.data_digest.partition(" ")[0], folder, recipe, device, track, plan.baselines, quiet
-            )
+                config, data, plan.data_digest.partition(" ")[0], folder, recipe, team.device, track, plan.baselines,
+                quiet, team.world, team.workers, team.strategy,
+            )  # fmt: skip
             runs.append(carry_out(job))
         summary = summarise(runs, recipe, time.monotonic() - began)
         if plan.seeds > 1:
@@ -230,13 +403,13 @@ def _reopen(folder: Path, plan: Plan, recipe: Recipe, data: TaskData | None, dev
 
 
 def _resume(
-    given: Path, source: Any, device: str, track: Tracker, quiet: bool, options: dict[str, Any]
+    given: Path, source: Any, team: Team, track: Tracker, quiet: bool, options: dict[str, Any]
 ) -> Run | list[Run]:
     """Go on with an unfinished training, by the plan that it keeps."""
     folder = target_of(given)
     settle(folder)
     if not (part_of(folder) / PLAN).is_file():
-        return _resume_finished(folder, source, device, options)
+        return _resume_finished(folder, source, team.device, options)
     plan = Plan.read(part_of(folder))
     if plan.result:  # a folder may come from elsewhere, and must not say what is overwritten
         _log.info("the figures are not written to %s: give the same command again for that", plan.result)
@@ -261,7 +434,8 @@ def _resume(
             f"{part_of(folder) / PLAN} is damaged: it names no recipe; train anew with --overwrite."
         ) from None
     with Workplace(folder, plan) as work:
-        return _work(work, recipe, data, device, track, quiet)
+        _check_ranks(team, config)
+        return _work(work, recipe, data, team, track, quiet)
 
 
 def _resume_finished(folder: Path, source: Any, device: str, options: dict[str, Any]) -> Run | list[Run]:

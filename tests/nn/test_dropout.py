@@ -49,3 +49,13 @@ def test_its_gradient_is_its_mask() -> None:
     y.sum().backward()
     assert x.grad is not None
     torch.testing.assert_close(x.grad * x.detach(), y.detach())
+
+
+def test_a_row_drops_the_same_entries_wherever_it_stands() -> None:
+    """So that ranks which share a batch drop what one of them would."""
+    x = torch.randn(12, 3, 5)
+    torch.manual_seed(4)
+    whole = drop(x, 0.4, True)
+    for rows in (torch.arange(0, 12, 2), torch.tensor([7, 1, 11])):
+        torch.manual_seed(4)
+        assert torch.equal(drop(x[rows], 0.4, True, rows), whole[rows])

@@ -242,11 +242,11 @@ def test_feature_dropout_keeps_the_expectation(share: float) -> None:
     torch.manual_seed(0)
     inputs = InputMap(spec, 8, dropout=0.4)
     inputs.fit(table)
-    rows = torch.tensor([5, 9]).repeat_interleave(20_000)
+    rows = torch.tensor([5, 9])
     with torch.no_grad():
-        drawn = inputs.nodes(table, rows).view(2, -1, 8)
+        drawn = torch.stack([inputs.nodes(table, rows) for _ in range(4_000)], 1)
         inputs.eval()
-        exact = inputs.nodes(table, rows[::20_000])
+        exact = inputs.nodes(table, rows)
     assert drawn.std(1).min() > 0
     error = drawn.std(1) / np.sqrt(drawn.shape[1])
     assert ((drawn.mean(1) - exact).abs() < 5 * error).all()
@@ -290,3 +290,47 @@ def test_bags_of_words_are_the_same_bits_however_their_zeros_are_kept() -> None:
     counts = (rng.poisson(0.1, (3000, 200)) * rng.integers(1, 700, (3000, 200))).astype(np.float32)
     counts[::50] = 0
     np.testing.assert_array_equal(even_rows(counts), even_rows(sp.csr_array(counts)).toarray())
+
+
+@pytest.mark.parametrize("share", [0.05, 0.9])
+def test_feature_dropout_goes_by_the_node_whatever_its_company(share: float) -> None:
+    """Ranks that have seeded alike drop the same entries of a node."""
+    table = _table(_counts(share))
+    inputs = InputMap(table.spec(), 8, dropout=0.4)
+    found = []
+    for rows in ([5, 9, 30], [9, 5], [5, 7]):
+        torch.manual_seed(3)
+        chosen = torch.tensor(rows)
+        found.append(dict(zip(rows, inputs.nodes(table, chosen), strict=True)))
+        torch.manual_seed(3)
+        taken = inputs.nodes(table.take(chosen), torch.arange(len(rows)))
+        torch.testing.assert_close(taken, torch.stack(list(found[-1].values())))
+    assert torch.equal(found[0][5], found[1][5])
+    assert torch.equal(found[0][5], found[2][5])
+    assert torch.equal(found[0][9], found[1][9])
+
+
+@pytest.mark.parametrize("kind", ["float64", "int32", "bags", "sparse bags"])
+def test_a_large_table_is_left_as_it_is_and_read_alike(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of a table that is too large to copy are converted as they are taken; statistics are found in blocks."""
+    import gpm.nn.features as features
+
+    x: Any = {"float64": lambda: np.random.default_rng(0).normal(2, 3, (ROWS, 5)),
+              "int32": lambda: np.random.default_rng(0).integers(0, 9, (ROWS, 3)).astype(np.int32),
+              "bags": lambda: _counts(0.4), "sparse bags": lambda: sp.csr_array(_counts(0.1))}[kind]()  # fmt: skip
+    graph = Graph.from_edges([[0], [1]], ROWS, x=x)
+    bags = True if "bags" in kind else None
+    table = FeatureTable(graph, bags=bags)
+    monkeypatch.setattr(features, "LARGE", 1)
+    monkeypatch.setattr(features, "BLOCK", 40)
+    large = FeatureTable(graph, bags=bags)
+    assert large.lazy
+    assert not table.lazy
+    assert large.spec() == table.spec()
+    maps = []
+    for each in (table, large):
+        torch.manual_seed(0)
+        inputs = InputMap(each.spec(), 8, dropout=0.0)
+        inputs.fit(each)
+        maps.append(inputs.nodes(each, torch.tensor([0, 7, 3, 59])))
+    torch.testing.assert_close(maps[0], maps[1])

@@ -1,24 +1,51 @@
-"""Dropout whose masks are cheap on a CPU, where drawing a number per entry costs more than using it."""
+"""Dropout whose masks are cheap on a CPU, and the same however a batch is dealt out to ranks."""
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
-from torch.nn import functional
+
+from gpm.hashing import GOLDEN, mix_tensor, signed
 
 LEVELS = 256  # a byte of random bits decides on an entry, so shares are multiples of 1/256
 
 
-def drop(x: Tensor, share: float, training: bool) -> Tensor:
+def drop(x: Tensor, share: float, training: bool, rows: Tensor | None = None) -> Tensor:
     """Set a share of the entries to zero and scale the others, so that the expectation stays.
 
-    On a CPU one 64-bit random number decides on eight entries, and the share is rounded to a multiple of 1/256.
+    The bits of a row are a hash of its number and of one number from torch's generator: ranks that have seeded that
+    alike drop the same entries of a row, whichever of them has it.
+
+    Args:
+        x: `[B, ...]`.
+        share: How much to drop; rounded to a multiple of 1/256.
+        training: Nothing is dropped outside of it.
+        rows: What the rows are numbered by `[B]`; by default their places.
     """
     if not training or share == 0:
         return x
-    if x.device.type != "cpu":
-        return functional.dropout(x, share)
     dropped = min(max(round(share * LEVELS), 1), LEVELS - 1)
-    words = torch.empty((x.numel() + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
-    kept = words.view(torch.uint8)[: x.numel()].view(x.shape) >= dropped
+    kept = _draw_bytes(x.shape, draw_key(x.device), rows, x.device) >= dropped
     return x * (kept.to(x.dtype) * (LEVELS / (LEVELS - dropped)))
+
+
+def keep_entries(rows: Tensor, columns: Tensor, share: float) -> Tensor:
+    """Which entries of sparse rows are kept `[E]`: a hash of row, column and one number from torch's generator."""
+    bits = mix_tensor(mix_tensor(rows ^ draw_key(rows.device)) + columns * signed(GOLDEN))
+    return (bits & ((1 << 31) - 1)) >= round(share * (1 << 31))
+
+
+def draw_key(device: torch.device) -> Tensor:
+    """One number from torch's generator on the host, on some device."""
+    return torch.randint(-(2**63), 2**63 - 1, ()).to(device, non_blocking=True)
+
+
+def _draw_bytes(shape: torch.Size, key: Tensor, rows: Tensor | None, device: torch.device) -> Tensor:
+    entries = math.prod(shape[1:])
+    words = (entries + 7) // 8
+    rows = torch.arange(shape[0], device=device) if rows is None else rows
+    counters = rows[:, None] * words + torch.arange(words, device=device)
+    bits = mix_tensor(counters * signed(GOLDEN) + key)
+    return bits.view(torch.uint8)[:, :entries].reshape(shape)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,9 +17,10 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from gpm.arrays import MappedArray
 from gpm.errors import GpmError
 from gpm.graph import Graph
-from gpm.nn.dropout import drop
+from gpm.nn.dropout import drop, keep_entries
 from gpm.nn.stars import BUCKETS, as_categories, find_stars
 
 Form = Literal["none", "dense", "sparse", "categories"]
@@ -26,6 +28,10 @@ NodeFeatures = Literal["auto", "degree", "constant"]
 MOST_DEGREES = 512  # degrees from here on are one category
 SPARSE_BELOW = 0.1  # dense features with fewer entries than this are kept as sparse rows
 MOST_CATEGORIES = 10_000_000  # in one column
+LARGE = (
+    1 << 26
+)  # entries: from here on an array stays as it is, on disk if it is there, and rows are made ready as taken
+BLOCK = 1 << 25  # entries that statistics look at together
 MOSTLY_ZERO = 0.5  # with more zeros than this, features are counts or flags: one scale for all, and zero stays zero
 
 
@@ -54,6 +60,8 @@ class FeatureTable:
     """The features of one graph, as tensors that rows are taken from. Nothing in it is learned.
 
     Equal rows of edge categories are kept once: `edge` holds the distinct ones, `edge_row` says which an edge has.
+    A table of many entries is not copied: what is mapped from disk stays there, and rows are converted as they are
+    taken, with `lazy` to say so. `take` gives a table of some rows alone, of which `ids` tells the numbers.
 
     Args:
         graph: The graph.
@@ -83,11 +91,54 @@ class FeatureTable:
             x = as_categories(x)
             x = np.column_stack([x, find_stars(graph, x)])
         self.bags = _look_like_bags(x) if bags is None else bags
-        x = even_rows(x) if self.bags else x
+        self.uneven = self.bags and _is_large(x)  # rows are evened as they are taken
+        x = even_rows(x) if self.bags and not self.uneven else x
+        if self.uneven:
+            _check_not_negative(x)
         self.node, self.node_form = _tensors(x, "x", device, may_be_sparse=True)
         rows, self.edge_row = _merge_rows(graph.edge_attr, device)
         self.edge, self.edge_form = _tensors(rows, "edge_attr", device, may_be_sparse=False)
         self.pe = None if pe is None else _share(pe, np.float32, device)
+        self.ids: Tensor | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {name: _freeze(getattr(self, name)) for name in ("node", "edge", "edge_row", "pe")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        tables = {name: _thaw(state[name]) for name in ("node", "edge", "edge_row", "pe")}
+        self.__dict__.update(state | tables)
+
+    @property
+    def lazy(self) -> bool:
+        """Whether rows must be taken before they can be mapped."""
+        return self.uneven or not (_is_ready(self.node) and _is_ready(self.edge))
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors live."""
+        return _home(self.node)
+
+    def take(self, nodes: Tensor, edges: Tensor | None = None) -> FeatureTable:
+        """A table of some nodes, and of some rows of `edge`, in the order given, ready to be mapped.
+
+        Args:
+            nodes: Numbers of nodes `[U]`.
+            edges: Rows of `edge`; by default none.
+        """
+        part = copy.copy(self)
+        part.num_nodes, part.ids, part.uneven, part.edge_row = len(nodes), nodes, False, None
+        part.node = _make_ready(_take(self.node, nodes), self.uneven)
+        part.pe = None if self.pe is None else self.pe[nodes.to(self.pe.device)]
+        if self.edge is not None:
+            part.edge = _make_ready(_take(self.edge, nodes[:0] if edges is None else edges))
+        return part
+
+    def to(self, device: torch.device | str) -> FeatureTable:
+        """The same table on another device."""
+        part = copy.copy(self)
+        for name in ("node", "edge", "edge_row", "pe", "ids"):
+            setattr(part, name, _move(getattr(self, name), device))
+        return part
 
     def spec(self) -> InputSpec:
         """What a model that reads this table looks like."""
@@ -107,8 +158,8 @@ class FeatureTable:
         """The rows of some nodes, and of the edges that leave them: what statistics may be taken from."""
         part = copy.copy(self)
         chosen = torch.from_numpy(np.array(nodes))
-        part.num_nodes = len(nodes)
-        part.node = _take(self.node, chosen)
+        part.num_nodes, part.uneven = len(nodes), False
+        part.node = _make_ready(_take(self.node, chosen), self.uneven)
         part.pe = None if self.pe is None else self.pe[chosen.to(self.pe.device)]
         if isinstance(self.edge, Tensor):
             leaving = np.zeros(graph.num_nodes, dtype=bool)
@@ -147,10 +198,56 @@ class SparseRows:
         counts = self.indptr[rows + 1] - first
         offsets = torch.cumsum(counts, 0) - counts
         entries = torch.repeat_interleave(first - offsets, counts) + torch.arange(int(counts.sum()), device=rows.device)
-        return self.indices[entries], self.values[entries], offsets
+        return self.indices[entries].long(), self.values[entries].float(), offsets
 
 
 Table = Tensor | SparseRows | None
+
+
+def _is_large(features: Any) -> bool:
+    return features is not None and (features.nnz if sp.issparse(features) else features.size) > LARGE
+
+
+def _is_ready(table: Table) -> bool:
+    """Whether a table has the types that maps read."""
+    if isinstance(table, SparseRows):
+        return table.indices.dtype == torch.int64 and table.values.dtype == torch.float32
+    return table is None or table.dtype in (torch.float32, torch.int64)
+
+
+def _make_ready(table: Table, uneven: bool = False) -> Table:
+    """Rows that were taken, in the types that maps read; evened if they are bags of words that were not yet."""
+    if isinstance(table, SparseRows):
+        values = _even_sparse(table.indptr.cpu().numpy(), table.values.cpu().numpy()) if uneven else None
+        return table if values is None else replace(table, values=torch.from_numpy(values).to(table.values.device))
+    if table is None:
+        return None
+    if uneven:
+        return torch.from_numpy(even_rows(table.cpu().numpy())).to(table.device)
+    return table.float() if table.is_floating_point() else table.long()
+
+
+def _home(table: Table) -> torch.device:
+    if table is None:
+        return torch.device("cpu")
+    return table.indptr.device if isinstance(table, SparseRows) else table.device
+
+
+def _move(table: Table, device: torch.device | str) -> Table:
+    if isinstance(table, SparseRows):
+        parts = (table.indptr, table.indices, table.values)
+        indptr, indices, values = (part.to(device, non_blocking=True) for part in parts)
+        return SparseRows(indptr, indices, values, table.columns)
+    return None if table is None else table.to(device, non_blocking=True)
+
+
+def _blocks(table: Tensor, uneven: bool) -> Iterator[Tensor]:
+    """The rows of a table, ready, so many at a time that a block is small."""
+    step = max(1, BLOCK // max(1, table.shape[1]))
+    for first in range(0, len(table), step):
+        block = _make_ready(table[first : first + step], uneven)
+        assert isinstance(block, Tensor)
+        yield block
 
 
 def _take(table: Table, rows: Tensor) -> Table:
@@ -173,6 +270,8 @@ def _merge_rows(features: Any, device: torch.device | str) -> tuple[Any, Tensor 
     """Distinct rows of categories and the row of each edge; other features stay as they are."""
     if features is None or sp.issparse(features) or not np.issubdtype(features.dtype, np.integer) or not features.size:
         return features, None
+    if _is_large(features):  # a number per edge would be as large as what it saves
+        return features, None
     low, high = features.min(0), features.max(0)
     if low.min() < 0 or np.prod((high + 1).astype(np.float64)) >= 2**62:
         return features, None
@@ -194,18 +293,27 @@ def _look_like_bags(features: Any) -> bool:
 
 def even_rows(features: Any) -> Any:
     """`log(1 + x)`, each row scaled to length 1; a row of zeros stays. The same bits for dense and for sparse rows."""
-    values = features.data if sp.issparse(features) else features
-    if values.size and not values.min() >= 0:
-        raise GpmError("bag_of_words is for features that are not negative; set it to no.")
+    _check_not_negative(features)
     if not sp.issparse(features):
         damped = np.log1p(features, dtype=np.float32)
         squares = np.square(damped).sum(1, keepdims=True, dtype=np.float64)
         return damped / np.sqrt(np.where(squares > 0, squares, 1)).astype(np.float32)
+    values = _even_sparse(features.indptr, features.data)
+    return sp.csr_array((values, features.indices, features.indptr), shape=features.shape)
+
+
+def _even_sparse(indptr: NDArray, values: NDArray) -> NDArray[np.float32]:
     damped = np.log1p(values, dtype=np.float32)
-    counts = np.diff(features.indptr)
+    counts = np.diff(indptr)
     squares = np.bincount(np.repeat(np.arange(len(counts)), counts), weights=np.square(damped), minlength=len(counts))
     length = np.sqrt(np.where(squares > 0, squares, 1)).astype(np.float32)
-    return sp.csr_array((damped / np.repeat(length, counts), features.indices, features.indptr), shape=features.shape)
+    return np.asarray(damped / np.repeat(length, counts), dtype=np.float32)
+
+
+def _check_not_negative(features: Any) -> None:
+    values = features.data if sp.issparse(features) else features
+    if values.size and not values.min() >= 0:
+        raise GpmError("bag_of_words is for features that are not negative; set it to no.")
 
 
 def _tensors(features: Any, name: str, device: torch.device | str, *, may_be_sparse: bool) -> tuple[Table, Form]:
@@ -220,9 +328,10 @@ def _tensors(features: Any, name: str, device: torch.device | str, *, may_be_spa
     if sp.issparse(features) and not may_be_sparse:
         features = features.toarray()
     values = features.data if sp.issparse(features) else features
-    if not np.isfinite(values).all():
+    if not all(np.isfinite(part).all() for part in np.array_split(values, 1 + values.size // BLOCK)):
         raise GpmError(f"{name} holds a value that is not a finite number; fill it in before training.")
-    if not sp.issparse(features) and may_be_sparse and np.count_nonzero(features) < SPARSE_BELOW * features.size:
+    mostly_zero = not sp.issparse(features) and np.count_nonzero(features) < SPARSE_BELOW * features.size
+    if may_be_sparse and mostly_zero and not _is_large(features):
         features = sp.csr_array(features)
     if sp.issparse(features):
         pointers, columns = (_share(part, np.int64, device) for part in (features.indptr, features.indices))
@@ -231,10 +340,35 @@ def _tensors(features: Any, name: str, device: torch.device | str, *, may_be_spa
 
 
 def _share(array: NDArray, kind: type, device: torch.device | str) -> Tensor:
-    """A tensor over an array that nobody writes to; a graph's arrays are read-only, of which torch would warn."""
+    """A tensor over an array that nobody writes to; a graph's arrays are read-only, of which torch would warn.
+
+    A large array keeps its type, so that it is not copied.
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*not writable.*")
-        return torch.from_numpy(np.ascontiguousarray(array, dtype=kind)).to(device)
+        plain = array if _is_large(array) and array.dtype.kind in "iuf" else np.ascontiguousarray(array, dtype=kind)
+        tensor = torch.from_numpy(plain).to(device)
+    if tensor.device.type == "cpu" and (place := MappedArray.of(plain)):
+        tensor.mapped_from = place  # type: ignore[attr-defined]
+    return tensor
+
+
+def _freeze(table: Table) -> Any:
+    """A table to be pickled: of what is mapped its place on disk."""
+    if isinstance(table, SparseRows):
+        indptr, indices, values = (_freeze(part) for part in (table.indptr, table.indices, table.values))
+        return SparseRows(indptr, indices, values, table.columns)
+    return getattr(table, "mapped_from", table)
+
+
+def _thaw(table: Any) -> Table:
+    if isinstance(table, SparseRows):
+        indptr, indices, values = (_thaw(part) for part in (table.indptr, table.indices, table.values))
+        return SparseRows(cast(Tensor, indptr), cast(Tensor, indices), cast(Tensor, values), table.columns)
+    if not isinstance(table, MappedArray):
+        return cast(Table, table)
+    array = table.open()
+    return _share(array, array.dtype.type, "cpu")
 
 
 def _width(table: Table) -> int:
@@ -251,9 +385,12 @@ def _sizes(table: Table, form: Form) -> list[int]:
     )
 
 
-def _drop_entries(columns: Tensor, values: Tensor, offsets: Tensor, share: float) -> tuple[Tensor, Tensor, Tensor]:
+def _drop_entries(
+    columns: Tensor, values: Tensor, offsets: Tensor, share: float, numbers: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """Dropout on the entries of sparse rows: those that are dropped are taken out, so that they cost nothing."""
-    kept = torch.rand(len(values), device=values.device) >= share
+    counts = torch.diff(offsets, append=offsets.new_tensor([len(columns)]))
+    kept = keep_entries(torch.repeat_interleave(numbers, counts), columns, share)
     before = functional.pad(torch.cumsum(kept, 0), (1, 0))  # entries kept before each
     return columns[kept], values[kept] / (1 - share), before[offsets]
 
@@ -272,6 +409,21 @@ class _DenseMap(torch.autograd.Function):
         table, rows, shift, scale = ctx.saved_tensors
         values = table.index_select(0, rows).sub_(shift).mul_(scale)
         return None, None, None, None, values.t() @ grad.to(values.dtype)
+
+
+def _std_mean(table: Tensor, uneven: bool) -> tuple[Tensor, Tensor]:
+    """Standard deviation and mean of every column, over blocks of rows."""
+    count, mean, spread = 0, torch.zeros(()), torch.zeros(())
+    for block in _blocks(table, uneven):
+        variance, here = torch.var_mean(block.double(), 0, correction=0)
+        if not count:  # most tables are one block
+            count, mean, spread = len(block), here, variance * len(block)
+            continue
+        total, apart = count + len(block), here - mean
+        mean = mean + apart * (len(block) / total)
+        spread = spread + variance * len(block) + apart.square() * (count * len(block) / total)
+        count = total
+    return (spread / count).sqrt(), mean
 
 
 class FeatureMap(nn.Module):
@@ -303,37 +455,49 @@ class FeatureMap(nn.Module):
         self.weight = nn.Parameter(torch.empty(rows, width).uniform_(-bound, bound))  # (columns, width)
 
     @torch.no_grad()
-    def fit(self, table: Table, each: bool = False) -> None:
-        """Find the statistics of a table; with `each`, those of each column even where most entries are zero."""
+    def fit(self, table: Table, each: bool = False, uneven: bool = False) -> None:
+        """Find the statistics of a table.
+
+        Args:
+            table: Its rows.
+            each: Look at each column even where most entries are zero.
+            uneven: Rows are bags of words that are yet to be evened.
+        """
         if self.form == "categories":
             assert isinstance(table, Tensor)
             if not table.numel():
                 return
             met = torch.zeros(len(self.weight), dtype=torch.bool, device=self.weight.device)
-            met[(self.first + torch.minimum(table, self.known)).reshape(-1)] = True
+            for block in _blocks(table, False):
+                met[(self.first + torch.minimum(block.to(met.device), self.known)).reshape(-1)] = True
             self.weight[~met] = 0  # a category that training will not meet says nothing, rather than noise
             return
         self.shift.zero_()
         if isinstance(table, SparseRows):
-            total = float(table.values.double().square().sum())
+            ready = _make_ready(table, uneven)
+            assert isinstance(ready, SparseRows)
+            total = sum(float(part.double().square().sum()) for part in ready.values.split(BLOCK))
             entries = (len(table.indptr) - 1) * table.columns
             self.scale.fill_(math.sqrt(entries / total) if total else 1.0)
         elif self.form == "dense" and table is not None and table.numel():
-            if not each and int((table == 0).sum()) > MOSTLY_ZERO * table.numel():
-                root = float(table.double().square().mean().sqrt())
+            zeros = 0 if each else sum(int((block == 0).sum()) for block in _blocks(table, False))
+            if zeros > MOSTLY_ZERO * table.numel():
+                squares = [block.double().square().mean() * len(block) for block in _blocks(table, uneven)]
+                root = float((torch.stack(squares).sum() / len(table)).sqrt())
                 self.scale.fill_(1 / root if root else 1.0)
                 return
-            deviation, mean = torch.std_mean(table.double(), 0, correction=0)
+            deviation, mean = _std_mean(table, uneven)
             self.shift.copy_(mean)
             constant = deviation < 1e-6 * mean.abs().clamp(min=1e-6)
             self.scale.copy_(torch.where(constant, 0.0, 1 / deviation))
 
-    def forward(self, table: Table, rows: Tensor, dropout: float = 0.0) -> Tensor:
-        """Map rows of a table: `[U]` to `[U, width]`."""
+    def forward(self, table: Table, rows: Tensor, dropout: float = 0.0, numbers: Tensor | None = None) -> Tensor:
+        """Map rows of a table: `[U]` to `[U, width]`; dropout goes by the numbers of the rows in their graph."""
         if isinstance(table, SparseRows) and self.form == "sparse":
             columns, values, offsets = table.take(rows)
             if self.training and dropout:
-                columns, values, offsets = _drop_entries(columns, values, offsets, dropout)
+                which = rows if numbers is None else numbers
+                columns, values, offsets = _drop_entries(columns, values, offsets, dropout, which)
             values = values * self.scale[0]
             return functional.embedding_bag(columns, self.weight, offsets, per_sample_weights=values, mode="sum")
         if self.form == "categories":
@@ -343,7 +507,7 @@ class FeatureMap(nn.Module):
         if isinstance(table, Tensor) and not (self.training and dropout):
             return _DenseMap.apply(table, rows, self.shift, self.scale, self.weight)
         values = (self._dense(table, rows) - self.shift).mul_(self.scale)
-        return drop(values, dropout, self.training) @ self.weight
+        return drop(values, dropout, self.training, rows if numbers is None else numbers) @ self.weight
 
     def _dense(self, table: Table, rows: Tensor) -> Tensor:
         if isinstance(table, Tensor):
@@ -372,7 +536,7 @@ class InputMap(nn.Module):
 
     def fit(self, table: FeatureTable) -> None:
         """Find the statistics of a graph's features."""
-        self.node.fit(table.node)
+        self.node.fit(table.node, uneven=table.uneven)
         if self.edge is not None:
             self.edge.fit(table.edge)
         if self.pe is not None:
@@ -380,7 +544,12 @@ class InputMap(nn.Module):
 
     def nodes(self, table: FeatureTable, ids: Tensor) -> Tensor:
         """`[U]` node ids to `[U, width]`."""
-        h: Tensor = self.node(table.node, ids, self.dropout) + self.bias
+        if table.lazy or table.device != self.bias.device:
+            table = table.take(ids.to(table.device)).to(self.bias.device)
+            ids, numbers = torch.arange(len(ids), device=self.bias.device), table.ids
+        else:
+            numbers = None if table.ids is None else table.ids[ids]
+        h: Tensor = self.node(table.node, ids, self.dropout, numbers) + self.bias
         if self.pe is not None:
             assert table.pe is not None
             pe = self.pe._dense(table.pe, ids)
@@ -396,4 +565,8 @@ class InputMap(nn.Module):
         there = ids >= 0
         if not len(table.edge):  # type: ignore[arg-type]
             return self.bias.new_zeros(len(ids), len(self.bias))  # a graph without any edge
+        if table.lazy or table.device != self.bias.device:
+            rows, places = torch.unique(ids.clamp(min=0).to(table.device), return_inverse=True)
+            part = table.take(rows[:0], rows).to(self.bias.device)
+            return self.edge(part.edge, places.to(self.bias.device)) * there[:, None]
         return self.edge(table.edge, ids.clamp(min=0)) * there[:, None]

@@ -44,23 +44,24 @@ class LinkPatternMachine(GraphPatternMachine):
         read = 2 * width if self.pair == "joint" else width
         return nn.Sequential(nn.Linear(read, width), nn.ReLU(), nn.Linear(width, 1))
 
-    def join(self, one: Tensor, two: Tensor) -> Tensor:
+    def join(self, one: Tensor, two: Tensor, rows: Tensor | None = None) -> Tensor:
         """Scores `[B, 1]` of pairs of endpoints `[B, d]`."""
         met = one * two
         met = torch.cat([met, one + two], 1) if self.pair == "joint" else met
-        return self.head(drop(met, self.options.dropout, self.training))
+        return self.head(drop(met, self.options.dropout, self.training, rows))
 
     def read(self, encoded: Tensor, frame: Frame, weight: Tensor | None = None) -> Output:
         """Scores of links, from the encoded patterns `[B, 2M, d]` of `Tokenizer.links`."""
         assert frame.sides is not None
         if self.pair == "joint":
-            one, two = self.machine.read_sides(encoded, frame.sides, weight)
+            one, two = self.machine.read_sides(encoded, frame.sides, weight, frame.rows)
         else:
             masks = [frame.sides == side for side in (0, 1)]
             parts = [encoded[:, mine] for mine in masks]
             if weight is None and parts[0].shape == parts[1].shape:
-                one, two = self.machine(torch.cat(parts))[0].chunk(2)
+                rows = None if frame.rows is None else torch.cat([frame.rows, -1 - frame.rows])
+                one, two = self.machine(torch.cat(parts), rows=rows)[0].chunk(2)
             else:  # an explanation may have more patterns on one side than on the other
                 weights = [None if weight is None else weight[:, mine] for mine in masks]
                 one, two = (self.machine(part, None, w)[0] for part, w in zip(parts, weights, strict=True))
-        return Output(self.join(one, two), one + two, None)
+        return Output(self.join(one, two, frame.rows), one + two, None)

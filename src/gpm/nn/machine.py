@@ -8,6 +8,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from gpm.config import ModelOptions
 from gpm.nn.dropout import drop
@@ -28,31 +29,33 @@ class MachineLayer(nn.Module):
         self.grow = nn.Linear(width, hidden)
         self.shrink = nn.Linear(hidden, width)
 
-    def _drop(self, x: Tensor) -> Tensor:
-        return drop(x, self.dropout, self.training)
+    def _drop(self, x: Tensor, rows: Tensor | None) -> Tensor:
+        return drop(x, self.dropout, self.training, rows)
 
     def _split(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, H, M, d/H)
 
-    def attend(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
+    def attend(self, x: Tensor, bias: Tensor | None = None, rows: Tensor | None = None) -> Tensor:
         q, k, v = (self._split(t) for t in self.qkv(self.norm(x)).chunk(3, -1))
         mask = None if bias is None else bias[:, None, None]
         joined = functional.scaled_dot_product_attention(q, k, v, mask).transpose(1, 2).flatten(2)
-        return x + self._drop(self.out(joined))
+        return x + self._drop(self.out(joined), rows)
 
-    def feed(self, x: Tensor) -> Tensor:
-        return x + self._drop(self.shrink(functional.relu_(self.grow(self.feed_norm(x)))))
+    def feed(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
+        return x + self._drop(self.shrink(functional.relu_(self.grow(self.feed_norm(x)))), rows)
 
-    def forward(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
-        return self.feed(self.attend(x, bias))
+    def forward(self, x: Tensor, bias: Tensor | None = None, rows: Tensor | None = None) -> Tensor:
+        return self.feed(self.attend(x, bias, rows), rows)
 
-    def forward_mean(self, x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
+    def forward_mean(
+        self, x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, rows: Tensor | None = None
+    ) -> Tensor:
         """The mean over patterns of `forward`, `[B, d]`: taken before the last map, with which it commutes."""
-        x = self.attend(x, bias)
+        x = self.attend(x, bias, rows)
         grown = functional.relu_(self.grow(self.feed_norm(x)))
-        return _mean(x, weight) + self._drop(self.shrink(_mean(grown, weight)))
+        return _mean(x, weight) + self._drop(self.shrink(_mean(grown, weight)), rows)
 
-    def forward_class(self, x: Tensor, bias: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def forward_class(self, x: Tensor, bias: Tensor | None = None, rows: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """`forward` of the class token (place 0) alone `[B, d]`, and its attention to the patterns `[B, M]`."""
         token = x[:, :1]
         width = x.shape[-1]
@@ -63,7 +66,7 @@ class MachineLayer(nn.Module):
         scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])  # (B, H, 1, 1 + M)
         attention = (scores if bias is None else scores + bias[:, None, None]).softmax(-1)
         joined = (attention @ v).transpose(1, 2).flatten(2)
-        token = self.feed(token + self._drop(self.out(joined)))
+        token = self.feed(token + self._drop(self.out(joined), rows), rows)
         to_patterns = attention[:, :, 0, 1:].mean(1)
         return token[:, 0], to_patterns / to_patterns.sum(1, keepdim=True)
 
@@ -74,6 +77,8 @@ class Machine(nn.Module):
     The weights are the attention of the class token (mean over heads, last layer), or that of the fusion; a mean
     readout has none. A sum is the mean of normalised patterns, by their shares if they are given, which whoever knows
     the size of the instance multiplies.
+
+    With `checkpointing` layers keep no activations while training, but compute them again.
 
     Patterns may be given weights `[B, M]`: one of weight 2 counts like two of its kind, one of weight 0 as if it were
     not there. Leaving patterns out and the derivative by their weights are what explanations rest on.
@@ -88,18 +93,31 @@ class Machine(nn.Module):
         self.token = nn.Parameter(torch.randn(width) * 0.1) if options.readout == "class" else None
         self.query = nn.Parameter(torch.zeros(width)) if options.fusion else None
         self.norm = nn.LayerNorm(width)
+        self.checkpointing = False
 
-    def read_sides(self, patterns: Tensor, sides: Tensor, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def _pass(self, layer: nn.Module, x: Tensor, bias: Tensor | None, rows: Tensor | None) -> Tensor:
+        """One layer; while training it may be computed again in the backward pass rather than kept."""
+        if self.checkpointing and torch.is_grad_enabled():
+            return cast(Tensor, checkpoint(layer, x, bias, rows, use_reentrant=False))
+        return cast(Tensor, layer(x, bias, rows))
+
+    def read_sides(
+        self, patterns: Tensor, sides: Tensor, weight: Tensor | None = None, rows: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """All patterns attend to all; then the mean over those of side 0 and over those of side 1, `[B, d]` each."""
         x, bias = patterns, _find_bias(weight)
         for layer in self.layers:
-            x = layer(x, bias)
+            x = self._pass(layer, x, bias, rows)
         parts = [(x[:, mine], None if weight is None else weight[:, mine]) for mine in (sides == 0, sides == 1)]
         zero, one = (self.norm(_mean(*part)) for part in parts)
         return zero, one
 
     def forward(
-        self, patterns: Tensor, shares: Tensor | None = None, weight: Tensor | None = None
+        self,
+        patterns: Tensor,
+        shares: Tensor | None = None,
+        weight: Tensor | None = None,
+        rows: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         x, inner = patterns, _find_bias(weight)
         bias = inner
@@ -107,24 +125,24 @@ class Machine(nn.Module):
             x = torch.cat([self.token.expand(len(x), 1, -1), x], 1)
             bias = None if inner is None else functional.pad(inner, (1, 0))
         for layer in self.layers[:-1]:
-            x = layer(x, bias)
+            x = self._pass(layer, x, bias, rows)
         last = cast(MachineLayer, self.layers[-1])
         weights: Tensor | None = None
         if self.query is not None:
-            x = last(x, bias)
+            x = self._pass(last, x, bias, rows)
             body = x if self.token is None else x[:, 1:]
             scores = body @ self.query / math.sqrt(body.shape[-1])  # (B, M)
             weights = (scores if inner is None else scores + inner).softmax(-1)
             first = _mean(body, weight) if self.token is None else x[:, 0]
             pooled = first + (weights[:, None] @ body)[:, 0]
         elif self.token is not None:
-            pooled, weights = last.forward_class(x, bias)
+            pooled, weights = last.forward_class(x, bias, rows)
         elif self.each:
             if shares is not None:
                 weight = shares.to(x.dtype) if weight is None else weight * shares
-            return _mean(self.norm(last(x, bias)), weight), None
+            return _mean(self.norm(self._pass(last, x, bias, rows)), weight), None
         else:
-            pooled = last.forward_mean(x, weight, bias)
+            pooled = last.forward_mean(x, weight, bias, rows)
         return self.norm(pooled), weights
 
 

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from gpm.config import ModelOptions
 from gpm.nn.dropout import drop
@@ -88,6 +89,11 @@ class GraphPatternMachine(nn.Module):
         """Whether a position of a path is its node and nothing more."""
         return self.input_map.edge is None and self.position is None and self.marks is None
 
+    def _fetch(self, patterns: Patterns) -> Patterns:
+        """Patterns where the model is; those of a graph that stays on the host are drawn there."""
+        device = self.input_map.bias.device
+        return patterns if patterns.nodes.device == device else patterns.to(device)
+
     def map_nodes(self, table: FeatureTable, nodes: Tensor) -> TokenMaps:
         """What the path encoder reads of some nodes `[U]`."""
         return self.semantic.map_tokens(self.input_map.nodes(table, nodes))
@@ -103,6 +109,7 @@ class GraphPatternMachine(nn.Module):
 
     def encode(self, patterns: Patterns, table: FeatureTable, nodes: TokenMaps | None = None) -> Tensor:
         """Pattern embeddings `[B, M, d]`; `nodes`, if given, holds the maps of all nodes."""
+        patterns = self._fetch(patterns)
         instances = len(patterns.nodes)
         groups = list(patterns.groups())
         if self.is_plain:
@@ -110,12 +117,18 @@ class GraphPatternMachine(nn.Module):
             tokens, blocks = self._map_plain(walks, table, nodes)
         else:
             tokens, blocks = self._map_rich(patterns, groups, table, nodes)
-        paths = zip(self.semantic(tokens, blocks), groups, strict=True)
+        paths = zip(self._encode_paths(tokens, blocks), groups, strict=True)
         encoded = torch.cat([p.view(instances, s.stop - s.start, p.shape[1]) for p, (_, s) in paths], 1)  # (B, M, d)
         if self.anonymous is not None:
             shapes = self.anonymous(patterns.table, encoded.device)  # (T, d)
             encoded = encoded + functional.embedding(patterns.topology, shapes)
         return encoded
+
+    def _encode_paths(self, tokens: TokenMaps, blocks: list[Tensor]) -> list[Tensor]:
+        """Encode the paths of every block; with checkpointing, one block at a time is computed again for gradients."""
+        if not (self.machine.checkpointing and torch.is_grad_enabled()):
+            return self.semantic(tokens, blocks)
+        return [checkpoint(self.semantic, tokens, [block], use_reentrant=False)[0] for block in blocks]
 
     def _map_plain(
         self, walks: list[Tensor], table: FeatureTable, nodes: TokenMaps | None
@@ -173,7 +186,7 @@ class GraphPatternMachine(nn.Module):
     def pool(self, encoded: Tensor, frame: Frame, weight: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """Encoded patterns `[B, M, d]` as instances `[B, d]`, and how much each pattern counted; see `Machine`."""
         summed = self.options.readout == "sum"
-        pooled, weights = self.machine(encoded, frame.shares if summed else None, weight)
+        pooled, weights = self.machine(encoded, frame.shares if summed else None, weight, frame.rows)
         if summed and frame.sizes is not None:
             pooled = pooled * (frame.sizes / self.size)[:, None]
         return pooled, weights
@@ -182,7 +195,8 @@ class GraphPatternMachine(nn.Module):
         self, patterns: Patterns, table: FeatureTable, nodes: TokenMaps | None = None
     ) -> tuple[Tensor, Tensor | None]:
         """Instances `[B, d]`, and how much each pattern counted."""
-        encoded = drop(self.encode(patterns, table, nodes), self.options.dropout, self.training)
+        patterns = self._fetch(patterns)
+        encoded = drop(self.encode(patterns, table, nodes), self.options.dropout, self.training, patterns.rows)
         return self.pool(encoded, patterns.frame)
 
     def read(self, encoded: Tensor, frame: Frame, weight: Tensor | None = None) -> Output:
@@ -194,10 +208,11 @@ class GraphPatternMachine(nn.Module):
             weight: How much each is to count `[B, M]`; 0 leaves it out. By default all count alike.
         """
         pooled, weights = self.pool(encoded, frame, weight)
-        return Output(self.head(drop(pooled, self.options.dropout, self.training)), pooled, weights)
+        return Output(self.head(drop(pooled, self.options.dropout, self.training, frame.rows)), pooled, weights)
 
     def forward(self, patterns: Patterns, table: FeatureTable, nodes: TokenMaps | None = None) -> Output:
-        encoded = drop(self.encode(patterns, table, nodes), self.options.dropout, self.training)
+        patterns = self._fetch(patterns)
+        encoded = drop(self.encode(patterns, table, nodes), self.options.dropout, self.training, patterns.rows)
         return self.read(encoded, patterns.frame)
 
     @torch.no_grad()

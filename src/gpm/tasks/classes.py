@@ -100,6 +100,10 @@ class ClassTask:
         wanted = targets[known] * (1 - self.smoothing) + self.smoothing / 2
         return functional.binary_cross_entropy_with_logits(logits[known], wanted)
 
+    def count(self, targets: Tensor) -> int:
+        """How many terms the loss has: instances, or labels that are known."""
+        return int((~targets.isnan()).sum()) if self.multilabel else len(targets)
+
     def answers(self, logits: Tensor, temperature: float = 1.0) -> Tensor:
         """`[B, C]`: of the classes, adding up to 1; or of each label."""
         logits = cool(logits, temperature)

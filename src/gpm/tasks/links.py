@@ -56,6 +56,10 @@ class LinkTask:
         wanted = targets.to(logits.dtype) * (1 - self.smoothing) + self.smoothing / 2
         return functional.binary_cross_entropy_with_logits(logits[:, 0], wanted)
 
+    def count(self, targets: Tensor) -> int:
+        """How many terms the loss has."""
+        return len(targets)
+
     def answers(self, logits: Tensor, temperature: float = 1.0) -> Tensor:
         """Probabilities `[B, 1]`."""
         return cool(logits, temperature).sigmoid()

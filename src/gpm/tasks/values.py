@@ -74,6 +74,10 @@ class ValueTask:
         measure = functional.l1_loss if self.metric == "mae" else functional.mse_loss
         return measure(logits[known], wanted[known].to(logits.dtype))
 
+    def count(self, targets: Tensor) -> int:
+        """How many terms the loss has: targets that are known."""
+        return int((~targets.isnan()).sum())
+
     def answers(self, logits: Tensor, temperature: float = 1.0) -> Tensor:
         """Numbers in their own units `[B, C]`; they have no temperature."""
         mean, scale = (torch.tensor(each, dtype=torch.float64) for each in (self.mean, self.scale))

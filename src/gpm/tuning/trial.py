@@ -15,13 +15,14 @@ import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping
 
+from gpm.batches import Examples
 from gpm.callbacks import StoppedError
 from gpm.config import Config
 from gpm.data.load import TaskData, walked_graph
 from gpm.data.splits import Split
 from gpm.errors import GpmError
 from gpm.fitting import calm
-from gpm.learner import Examples, Learner
+from gpm.learner import Learner
 from gpm.predictor import Predicts
 from gpm.run import build_predictor
 from gpm.tasks import Task, make_task
