@@ -13,6 +13,7 @@ from typing import Any, Literal, cast
 
 import torch
 
+from gpm.archives import check_zip
 from gpm.batches import Examples, Times
 from gpm.checksums import write_checksums
 from gpm.config import SIZES, Config
@@ -188,7 +189,9 @@ def _train(job: Job, split: Split, task: Task, predictor: Predicts, saved: bool)
     from gpm.strategies import make_strategy
 
     config, data, folder, world = job.config, job.data, job.folder, job.world
-    learner = Learner(predictor, Examples(data, task, split, config.seed), config, world, job.workers)
+    learner = Learner(
+        predictor, Examples(data, task, split, config.seed), config, world, job.workers, job.strategy == "fsdp"
+    )
     history, state = History(folder / HISTORY), SaveState(folder / STATE, world)
     chosen = config.metric if config.select == "metric" else "loss"
     best = KeepBest(chosen, lambda model: _keep(model, folder / WEIGHTS, world))
@@ -202,7 +205,7 @@ def _train(job: Job, split: Split, task: Task, predictor: Predicts, saved: bool)
             accelerator=kind,
             devices=world.local_size if world.size > 1 else [int(index)] if index else 1,
             num_nodes=world.size // world.local_size,
-            strategy=make_strategy(job.strategy, world, job.device, learner.times, data.graph.edge_attr is not None),
+            strategy=make_strategy(job.strategy, world, job.device, learner.times),
             accumulate_grad_batches=config.accumulate,
             precision=config.precision,
             max_epochs=config.epochs,
@@ -219,6 +222,8 @@ def _train(job: Job, split: Split, task: Task, predictor: Predicts, saved: bool)
         )
         try:
             with state.listening():
+                if saved and job.strategy == "fsdp" and world.leads:
+                    check_zip(folder / STATE)  # Lightning reads it by itself
                 trainer.fit(learner, ckpt_path=str(folder / STATE) if saved else None, weights_only=True)
         except StoppedError:
             raise KeyboardInterrupt from None

@@ -50,13 +50,22 @@ class Learner(pl.LightningModule):
         config: How to train.
         world: The ranks that train together.
         workers: Processes that draw and gather ahead; 0 for none.
+        sharded: Each rank keeps a piece of weights, gradients and the optimizer's state; the predictor's model is
+            whole, and gets the weights for validation.
     """
 
     def __init__(
-        self, predictor: Predicts, examples: Examples, config: Config, world: World = ALONE, workers: int = 0
+        self,
+        predictor: Predicts,
+        examples: Examples,
+        config: Config,
+        world: World = ALONE,
+        workers: int = 0,
+        sharded: bool = False,
     ) -> None:
         super().__init__()
-        self.model = predictor.model
+        self.sharded = sharded and world.size > 1
+        self.model = copy.deepcopy(predictor.model) if self.sharded else predictor.model
         self.averaged = copy.deepcopy(predictor.model).requires_grad_(False) if config.average else None
         self.predictor, self.examples, self.config = predictor, examples, config
         self.task, self.split = examples.task, examples.split
@@ -68,15 +77,25 @@ class Learner(pl.LightningModule):
         self.steps_per_epoch = self._batches.steps
         reader = getattr(predictor, "reader", predictor)  # what a worker needs, without the model
         self.loader = Loader(Prepared(examples, reader.prepare), self._batches, workers)
-        self.times = Times()
+        self.times, self._cut = Times(), False
         self._lost, self._read, self._began = torch.zeros(()), 0, 0.0
         self._compiled = [torch.compile(self.model, dynamic=True)] if config.compile else []  # in a list: no submodule
 
     @property
     def final_model(self) -> nn.Module:
         """The weights that are validated and kept: averaged ones if the options say so."""
-        kept: nn.Module = self.model if self.averaged is None else self.averaged
+        whole: nn.Module = self.predictor.model if self.sharded else self.model
+        kept: nn.Module = whole if self.averaged is None else self.averaged
         return kept
+
+    def configure_model(self) -> None:
+        """Cut the model into pieces, once."""
+        if self.sharded and not self._cut:
+            from gpm.strategies import shard
+
+            self._cut = True
+            assert self.device_mesh is not None
+            shard(self.model, self.device_mesh["data_parallel"])
 
     def train_dataloader(self) -> Loader:
         return self.loader
@@ -137,6 +156,10 @@ class Learner(pl.LightningModule):
         took, waited = time.perf_counter() - self._began, self.loader.waited
         self.times.add({"total": took, "computing": took - waited, "waiting": waited if self.loader.workers else 0.0})
         self._began = 0.0
+        if self.sharded:
+            from gpm.strategies import put_together
+
+            put_together(self.model, self.predictor.model)
 
     def validation_step(self, batch: Tensor, batch_idx: int) -> None:
         inputs, targets = self.examples.take(batch.cpu())

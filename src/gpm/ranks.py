@@ -193,7 +193,13 @@ def launch(work: Callable[..., Any], arguments: dict[str, Any], devices: int, ma
         rdzv_backend="c10d", rdzv_endpoint=f"{address}:{port}" if machines > 1 else "localhost:0",
         start_method="spawn",
     )  # fmt: skip
-    loggers = [logging.getLogger(name) for name in ("torch.distributed.elastic", "torch.distributed")]
+    quiet = (
+        "torch.distributed.elastic",
+        "torch.distributed",
+        "torch.multiprocessing.spawn",
+        "torchelastic-events-null",
+    )
+    loggers = [logging.getLogger(name) for name in quiet]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.CRITICAL)

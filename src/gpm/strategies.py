@@ -6,14 +6,14 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from lightning.pytorch.strategies import DDPStrategy, Strategy
-from torch import Tensor
+from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy, Strategy
+from torch import Tensor, nn
 
 from gpm.batches import Times
 from gpm.ranks import World
 
 
-def make_strategy(name: str, world: World, device: str, times: Times, sparing: bool = False) -> Strategy | str:
+def make_strategy(name: str, world: World, device: str, times: Times) -> Strategy | str:
     """Lightning's strategy for so many ranks.
 
     Args:
@@ -21,11 +21,33 @@ def make_strategy(name: str, world: World, device: str, times: Times, sparing: b
         world: The ranks.
         device: Where they compute.
         times: What communication takes is noted there.
-        sparing: A batch may leave parameters out: those of edge features, where no edge was crossed.
     """
     if world.size == 1:
         return "auto"
-    return TimedDDP(times, "nccl" if device.startswith("cuda") else "gloo", sparing)
+    if name == "fsdp":
+        return ModelParallelStrategy(
+            data_parallel_size=world.size, tensor_parallel_size=1, save_distributed_checkpoint=False
+        )
+    return TimedDDP(times, "nccl" if device.startswith("cuda") else "gloo")
+
+
+def shard(model: nn.Module, mesh: Any) -> None:
+    """Keep of every weight the piece of this rank; what a layer needs is put together while it is computed."""
+    from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+
+    for layer in model.machine.layers:  # type: ignore[union-attr]
+        fully_shard(layer, mesh=mesh)
+        for name in ("forward_mean", "forward_class"):
+            register_fsdp_forward_method(layer, name)
+    fully_shard(model, mesh=mesh)
+
+
+def put_together(model: nn.Module, whole: nn.Module) -> None:
+    """Copy the weights of a model in pieces into one that is whole; all ranks do this at once."""
+    with torch.no_grad():
+        for piece, value in zip(model.state_dict().values(), whole.state_dict().values(), strict=True):
+            full: Any = getattr(piece, "full_tensor", lambda piece=piece: piece)()
+            value.copy_(full)
 
 
 class TimedDDP(DDPStrategy):
@@ -34,11 +56,8 @@ class TimedDDP(DDPStrategy):
     The ranks begin with equal weights and statistics, so that none are sent.
     """
 
-    def __init__(self, times: Times, backend: str, sparing: bool) -> None:
-        super().__init__(
-            process_group_backend=backend, find_unused_parameters=sparing, broadcast_buffers=False,
-            gradient_as_bucket_view=True,
-        )  # fmt: skip
+    def __init__(self, times: Times, backend: str) -> None:
+        super().__init__(process_group_backend=backend, broadcast_buffers=False, gradient_as_bucket_view=True)
         self.times = times
 
     def configure_ddp(self) -> None:

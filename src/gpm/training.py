@@ -300,6 +300,8 @@ def _check_ranks(team: Team, config: Config) -> None:
         return
     if config.model != "gpm":
         raise GpmError(f"{config.model} reads the whole graph in one process; train a baseline with --devices 1.")
+    if team.strategy == "fsdp" and (config.average or config.compile or config.precision == "16-mixed"):
+        raise GpmError("fsdp goes without average, compile and 16-mixed; leave them out, or train with --strategy ddp.")
     if team.world.size > config.batch:
         raise GpmError(f"{team.world.size} ranks cannot share a batch of {config.batch}; raise --batch.")
 

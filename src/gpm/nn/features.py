@@ -564,7 +564,8 @@ class InputMap(nn.Module):
         assert self.edge is not None
         there = ids >= 0
         if not len(table.edge):  # type: ignore[arg-type]
-            return self.bias.new_zeros(len(ids), len(self.bias))  # a graph without any edge
+            # Without any edge; ranks wait for the gradient of every weight, so that this has one, of zeros.
+            return self.bias.new_zeros(len(ids), len(self.bias)) + 0 * self.edge.weight[:1].sum()
         if table.lazy or table.device != self.bias.device:
             rows, places = torch.unique(ids.clamp(min=0).to(table.device), return_inverse=True)
             part = table.take(rows[:0], rows).to(self.bias.device)
