@@ -69,7 +69,7 @@ class Found:
 def embed_spectrum(graph: Graph, dim: int) -> NDArray[np.float32]:
     """The eigenvectors of `gpm.positional.embed_laplacian` for a single large graph, to a stated residual `[N, dim]`.
 
-    Memory beside the graph is some `12 dim + 90` bytes a node, and a copy of the columns if not every edge has its
+    Memory beside the graph is some `20 dim + 60` bytes a node, and a copy of the columns if not every edge has its
     reverse with the same weight.
     """
     rows = read_rows(graph)
