@@ -9,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from gpm import GpmError, Graph, WalkRule, positional
+from gpm import GpmError, Graph, WalkRule, positional, returns, spectrum
 from gpm.config import ModelOptions
 from gpm.nn import FeatureTable, GraphPatternMachine
 from gpm.positional import embed_laplacian, embed_positions, embed_returns, embed_rings
+from gpm.returns import estimate_returns
+from gpm.spectrum import embed_spectrum
 from tests.graphs import edge_lists, graphs, step_law, weight_matrix
 
 
@@ -188,8 +190,36 @@ def test_directions_and_weights_make_no_other_rings() -> None:
 
 def test_too_much_work_is_refused() -> None:
     graph = Graph.from_edges(np.random.default_rng(0).integers(0, 300_000, (2, 1_000_000)), 300_000)
-    with pytest.raises(GpmError, match=r"return probabilities of 300,000 nodes .* would take hours"):
-        embed_returns(graph, 8)
+    with pytest.raises(GpmError, match=r"rings of 300,000 nodes .* would take hours; use rwse"):
+        embed_rings(graph, 8)
+
+
+def test_returns_that_would_take_hours_are_estimated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = Graph.from_networkx(nx.karate_club_graph())
+    exact = embed_returns(graph, 4)
+    work = 34 * graph.num_edges * 4
+    monkeypatch.setattr(positional, "MOST_WORK", work)
+    np.testing.assert_array_equal(embed_returns(graph, 4), exact)
+    monkeypatch.setattr(positional, "MOST_WORK", work - 1)
+    found = embed_returns(graph, 4)
+    np.testing.assert_array_equal(found, estimate_returns(graph, 4))
+    assert not (found == exact).all()
+    monkeypatch.setattr(returns, "estimate_returns", None)  # another time nothing is estimated
+    np.testing.assert_array_equal(embed_returns(graph, 4), found)
+
+
+def test_eigenvectors_of_many_edges_are_iterated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = Graph.from_networkx(nx.random_regular_graph(4, 200, seed=0))
+    exact = embed_laplacian(graph, 4)
+    monkeypatch.setattr(positional, "MOST_DENSE", 199)
+    monkeypatch.setattr(positional, "MOST_EDGES", graph.num_edges)
+    np.testing.assert_array_equal(embed_laplacian(graph, 4), exact)
+    monkeypatch.setattr(positional, "MOST_EDGES", graph.num_edges - 1)
+    found = embed_laplacian(graph, 4)
+    np.testing.assert_array_equal(found, embed_spectrum(graph, 4))
+    assert not (found == exact).all()
+    monkeypatch.setattr(spectrum, "embed_spectrum", None)  # another time nothing is iterated
+    np.testing.assert_array_equal(embed_laplacian(graph, 4), found)
 
 
 def _collect(parts: list[tuple[int, NDArray]], order: NDArray | None = None, **options: Any) -> Graph:
@@ -250,8 +280,8 @@ def test_many_small_graphs_are_little_work() -> None:
     """As one graph of 300,000 nodes they would be refused."""
     ring = np.stack([np.arange(300_000), np.arange(300_000) // 10 * 10 + (np.arange(300_000) + 1) % 10])
     rings = Graph.from_edges(ring, graph_ptr=np.arange(0, 300_001, 10), undirected=True)
-    with pytest.raises(GpmError, match=r"return probabilities of 300,000 nodes"):
-        embed_returns(Graph.from_edges(ring, undirected=True), 16)
+    with pytest.raises(GpmError, match=r"rings of 300,000 nodes"):
+        embed_rings(Graph.from_edges(ring, undirected=True), 16)
     alone = embed_returns(Graph.from_edges(ring[:, :10], undirected=True), 16)
     np.testing.assert_array_equal(embed_returns(rings, 16), np.tile(alone, (30_000, 1)))
 
@@ -259,7 +289,7 @@ def test_many_small_graphs_are_little_work() -> None:
 def test_too_much_work_in_a_collection_is_refused() -> None:
     edges = np.random.default_rng(0).integers(0, 300_000, (2, 1_000_000))
     with pytest.raises(GpmError, match=r"of 2 graphs with 300,001 nodes .* would take hours"):
-        embed_returns(Graph.from_edges(edges, 300_001, graph_ptr=[0, 300_000, 300_001]), 8)
+        embed_rings(Graph.from_edges(edges, 300_001, graph_ptr=[0, 300_000, 300_001]), 8)
 
 
 def test_the_options_name_the_embedding() -> None:

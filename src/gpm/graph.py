@@ -64,6 +64,7 @@ class Graph:
         y: Labels, of nodes or of graphs.
         graph_ptr: `[G+1]`, graph g owns nodes `graph_ptr[g]` to `graph_ptr[g+1]`; None for a single graph.
         names: The user's node names; None if nodes are known by number.
+        folder: Where it was opened from, if it was; not saved.
     """
 
     indptr: NDArray
@@ -77,6 +78,7 @@ class Graph:
     y: NDArray | None = None
     graph_ptr: NDArray | None = None
     names: Names | None = None
+    folder: Path | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):

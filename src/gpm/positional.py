@@ -10,11 +10,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from gpm import returns, spectrum
 from gpm.errors import GpmError
 from gpm.graph import Graph
+from gpm.keeping import keep_positions
 
 BATCH = 2**18  # numbers that the work on a batch of small graphs holds
 MOST_DENSE = 2048  # nodes of a graph of which all eigenvectors may be found
+MOST_EDGES = 5_000_000  # of a single graph whose eigenvectors are found to the last digit
 MOST_WORK = 2e12  # multiplications that exact return probabilities may take: some ten minutes
 
 
@@ -33,7 +36,13 @@ def embed_laplacian(graph: Graph, dim: int) -> NDArray[np.float32]:
 
     Edges count in both directions. The sign of a vector, which is free, is chosen so that its entry farthest from zero
     is positive. Columns that a small graph does not have are zero. In a collection every graph has its own vectors.
+
+    Those of a single graph of more than `MOST_EDGES` edges are found to a residual of
+    `gpm.spectrum.TOLERANCE`, and kept in the data root.
     """
+    if graph.num_graphs == 1 and graph.num_edges > MOST_EDGES and graph.num_nodes > MOST_DENSE:
+        name = f"lap-{dim}-{spectrum.TOLERANCE:g}-{spectrum.MOST_PRODUCTS}"
+        return keep_positions(graph, name, dim, lambda: spectrum.embed_spectrum(graph, dim))
     adjacency = _adjacency(graph)
     embedding = np.zeros((graph.num_nodes, dim), dtype=np.float32)
     for nodes in _equal_graphs(graph, lambda size: size * size):
@@ -67,12 +76,15 @@ def _solve(matrix: sp.csr_array, found: int, dim: int) -> NDArray:
 
 
 def embed_returns(graph: Graph, dim: int, block: int = 512) -> NDArray[np.float32]:
-    """Probabilities that a walk is back at its start after 1 to `dim` steps (RWSE), exact.
+    """Probabilities that a walk is back at its start after 1 to `dim` steps (RWSE), exact unless that would take hours.
 
     The columns of the identity are moved along in blocks, so memory stays at N x block; time grows as N x E x dim. In a
     collection, graphs of equal size share their columns, so time grows as the sum of that over the graphs.
+    Where that is more than `MOST_WORK` they are estimated, see `gpm.returns`, and kept in the data root.
     """
-    _check_work(graph, dim)
+    if _count_work(graph, dim) > MOST_WORK:
+        name = f"rwse-{dim}-{returns.count_walks()}"
+        return keep_positions(graph, name, dim, lambda: returns.estimate_returns(graph, dim))
     adjacency = _adjacency(graph)
     embedding = np.zeros((graph.num_nodes, dim), dtype=np.float32)
     for nodes in _equal_graphs(graph, lambda size: size * min(size, block)):
@@ -88,9 +100,14 @@ def embed_rings(graph: Graph, dim: int, block: int = 512) -> NDArray[np.float32]
     """`log(1 + c)`, c the closed walks of 1 to `dim` steps from a node that never turn straight back.
 
     The first of them round a ring has as many steps as the ring, so that rings of different sizes are told apart, which
-    return probabilities blur. Edges count in both directions, and once. Cost and memory are those of `embed_returns`.
+    return probabilities blur. Edges count in both directions, and once. Cost and memory are those of exact return
+    probabilities; a graph that would take hours is refused.
     """
-    _check_work(graph, dim)
+    if _count_work(graph, dim) > MOST_WORK:
+        graphs = "" if graph.graph_ptr is None else f"{graph.num_graphs:,} graphs with "
+        raise GpmError(
+            f"rings of {graphs}{graph.num_nodes:,} nodes and {graph.num_edges:,} edges would take hours; use rwse."
+        )
     adjacency = _adjacency(graph)
     adjacency = sp.csr_array(((adjacency + adjacency.T) > 0).astype(np.float64))
     adjacency.setdiag(0)
@@ -121,15 +138,10 @@ def _columns(nodes: NDArray, block: int) -> Iterator[tuple[NDArray, NDArray, NDA
         yield rows, starts, state
 
 
-def _check_work(graph: Graph, dim: int) -> None:
+def _count_work(graph: Graph, dim: int) -> float:
+    """Multiplications of moving every node of a graph along every edge of it, `dim` times."""
     pointer = _pointer(graph)
-    work = float(np.diff(pointer) @ np.diff(graph.indptr[pointer]).astype(float)) * dim
-    if work > MOST_WORK:
-        graphs = "" if graph.graph_ptr is None else f"{graph.num_graphs:,} graphs with "
-        raise GpmError(
-            f"exact return probabilities of {graphs}{graph.num_nodes:,} nodes and {graph.num_edges:,} edges would take "
-            "hours; use lap."
-        )
+    return float(np.diff(pointer) @ np.diff(graph.indptr[pointer]).astype(float)) * dim
 
 
 def _law(adjacency: sp.csr_array) -> sp.csr_array:

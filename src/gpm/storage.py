@@ -185,7 +185,7 @@ def _build(folder: Path, header: dict[str, Any], arrays: dict[str, NDArray]) -> 
         parts["names"] = Names.from_arrays(names)
     census = Census(**{field.name: header[field.name] for field in fields(Census)})
     try:
-        return Graph(census=census, **parts)
+        return Graph(census=census, folder=folder.absolute(), **parts)
     except (GpmError, TypeError) as error:
         raise _damaged(folder, str(error).rstrip(".")) from None
 
