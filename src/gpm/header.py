@@ -30,7 +30,7 @@ KEY = re.compile("|".join((*_DENSE, *_PIECEWISE)))
 _FACTS: dict[str, Check] = {
     "task": one_of("node", "link", "graph"), "title": is_text, "kind": one_of("", "classes", "labels", "values"),
     "targets": list_of(is_text), "classes": list_of(is_text), "graphs": list_of(is_text), "unseen": list_of(is_text),
-    "schema": is_object, "encoding": is_object,
+    "schema": is_object, "encoding": is_object, "order": one_of("given", "degree", "locality"),
 }  # fmt: skip
 FILE = re.compile(r"[a-z][a-z0-9_-]{0,63}\.(yaml|json|txt|md|csv)")
 

@@ -3,6 +3,7 @@
 import json
 import zlib
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from gpm import GpmError
 from gpm.importer.encode import encode, names, width
 from gpm.importer.fit import check_encoding, fit_encoding
+from gpm.importer.profile import profile
 from gpm.importer.schema import Column
 from gpm.importer.sources import Table, connect, open_table
 
@@ -321,6 +323,29 @@ def test_the_kind_of_file_makes_no_difference(base: Any, tmp_path: Path) -> None
     found = [_dense(encode(table, encodings[0], rows=4)[0]) for table in tables]
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[0], found[2])
+
+
+def test_floats_that_are_such_in_their_file_give_what_their_text_gives(base: Any) -> None:
+    """They are read another way; missing ones, whole ones and zeros count the same."""
+    random = np.random.default_rng(0)
+    columns = {"plain": random.normal(3, 2, 500), "whole": random.integers(0, 90, 500) * 1.0, "few": random.random(500)}
+    columns["few"][random.random(500) < 0.3] = np.nan
+    columns["whole"][::7] = 0.0
+    as_text = {name: ["" if np.isnan(v) else repr(float(v)) for v in values] for name, values in columns.items()}
+    found = []
+    for frame in (columns, as_text):
+        table = _table(base, frame)
+        kinds = {name: Column("feature", "number") for name in columns}
+        encoding = fit_encoding(table, kinds)
+        counts = [asdict(profile(table, list(columns))[name]) for name in columns]
+        for count in counts:  # about the distinct ones each way has its own estimate
+            del count["distinct"], count["points"], count["absent"]
+        found.append((encoding, counts, encode(table, encoding, rows=500)[0]))
+    (encoding, counts, x), (other, other_counts, other_x) = found
+    assert [set(entry) for entry in encoding] == [set(entry) for entry in other]
+    assert counts == other_counts
+    np.testing.assert_allclose(x, other_x, rtol=1e-6)
+    assert encoding[2]["missing"]
 
 
 def test_threads_make_no_difference() -> None:

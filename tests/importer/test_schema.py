@@ -43,6 +43,7 @@ SCHEMAS = st.builds(
     st.sampled_from(["merge", "keep"]),
     st.sampled_from(["keep", "drop"]),
     st.sampled_from(["error", "add", "drop"]),
+    st.sampled_from(["given", "degree", "locality"]),
     st.just(TableSchema("edges.csv", {"delimiter": ";", "header": True, "trim": False}, {"a": Column("source")})),
     st.none() | st.builds(TableSchema, NAMES, st.just({}), COLUMNS),
 )

@@ -22,9 +22,11 @@ from gpm.importer.ids import Ends, Ids, Listed, Unlisted
 from gpm.importer.labels import Targets, check_parts, read_parts, read_targets
 from gpm.importer.numbering import number_nodes
 from gpm.importer.opening import Opened, Wishes, open_tables
+from gpm.importer.order import find_order, reorder_rows
 from gpm.importer.origin import Origin
 from gpm.importer.plain_yaml import dump_yaml
 from gpm.importer.progress import watching
+from gpm.importer.rows import map_part
 from gpm.importer.schema import Schema
 from gpm.importer.sources import Table, reading
 from gpm.storage import GraphWriter, writing_graph
@@ -49,6 +51,7 @@ def import_tables(
     split: str = "",
     directed: bool = False,
     unlisted: str = "",
+    order: str = "",
     values: bool = False,
     schema: str | Path | Schema | None = None,
     like: str | Path | None = None,
@@ -69,6 +72,8 @@ def import_tables(
         split: The column that says train, val or test.
         directed: Edges go one way.
         unlisted: An edge's end that the nodes table does not list: error (the default), add or drop.
+        order: How nodes lie on disk: given (the default, as the tables have them), degree (those of most edges first)
+            or locality (those that walks visit together near each other). Names stay; numbers, and so walks, differ.
         values: The target is a number, also where its cells could be classes.
         schema: The YAML of an earlier import, changed by hand; what it says of columns holds.
         like: An imported folder, or a run of one: columns are read and encoded as there, which a model needs that was
@@ -78,8 +83,9 @@ def import_tables(
         progress: Show bars on a terminal.
     """
     wishes = Wishes.read(
-        target, schema, like, task=task, graph=graph, split=split, directed=directed, unlisted=unlisted, values=values
-    )
+        target, schema, like, task=task, graph=graph, split=split, directed=directed, unlisted=unlisted, order=order,
+        values=values,
+    )  # fmt: skip
     gathered = gather(edges, nodes, graphs, wishes.schema.edges.options)
     with (
         writing_graph(Path(out), overwrite=overwrite) as writer,
@@ -105,7 +111,6 @@ def _write(opened: Opened, writer: GraphWriter, origin: Origin | None, progress:
         ends, _listed(opened, "nodes", "id"), _listed(opened, "graphs", "graph"),
         unlisted=cast(Unlisted, schema.unlisted), progress=progress,
     )  # fmt: skip
-    ids.write(writer)
     base = opened.edges.base
     with watching(base, "reading features", progress):
         encoding = _fit(opened, ids) if origin is None else origin.encoding
@@ -113,12 +118,22 @@ def _write(opened: Opened, writer: GraphWriter, origin: Origin | None, progress:
         ends, ids, writer, keep_ids=bool(encoding["edge"]), directed=schema.directed, duplicates=schema.duplicates,
         self_loops=schema.self_loops, progress=progress,
     )  # fmt: skip
+    if schema.order != "given":
+        _reorder(schema.order, writer, ids)
+    ids.write(writer)
     with watching(base, "writing features", progress):
         sparse, unseen = _write_features(opened, writer, ids, encoding, origin)
     facts: dict[str, Any] = {"task": schema.task, "title": opened.title, "targets": [], "kind": "", "classes": []}
-    facts |= {"encoding": encoding, "graphs": list(ids.graph_names), "schema": schema.to_dict()}
+    facts |= {"encoding": encoding, "graphs": list(ids.graph_names), "schema": schema.to_dict(), "order": schema.order}
     facts |= _write_labels(opened, writer, ids, origin, unseen) | {"unseen": unseen}
     writer.finish(census, sparse=sparse, facts=facts, files={SCHEMA: dump_yaml(schema.to_dict())})
+
+
+def _reorder(kind: str, writer: GraphWriter, ids: Ids) -> None:
+    """Give the nodes other numbers, in the rows that are written and in what is written from now on."""
+    order = find_order(kind, map_part(writer.path("indptr")), map_part(writer.path("indices")), ids.graph_ptr)
+    reorder_rows(writer, order)
+    ids.renumber(order)
 
 
 def _ends(opened: Opened) -> Ends:
@@ -217,10 +232,11 @@ def _instance_rows(opened: Opened, home: str, ids: Ids) -> NDArray[np.int64]:
     """The row of a table that each node, or each graph, has its label in; -1 if there is none."""
     if home == "nodes" and opened.schema.task == "node":
         return ids.rows()
-    if home == "nodes":  # of a graph, its first node says what holds for all: listed ones come first
+    if home == "nodes":  # of a graph, the first that is listed says what holds for all
         assert ids.graph_ptr is not None
-        rows, first = ids.rows(), ids.graph_ptr[:-1]
-        return np.where(np.diff(ids.graph_ptr) > 0, rows[np.minimum(first, len(rows) - 1)], -1)
+        rows, nothing = ids.rows(), np.iinfo(np.int64).max
+        first = np.minimum.reduceat(np.where(rows < 0, nothing, rows), np.minimum(ids.graph_ptr[:-1], len(rows) - 1))
+        return np.where((np.diff(ids.graph_ptr) > 0) & (first < nothing), first, -1)
     table, column = opened.tables[home], opened.schema.tables()[home].one("graph")
     with reading(table):
         listed = table.base.execute(f"SELECT {text(column)}, gpm_row FROM {table.numbered()}").fetchall()

@@ -28,6 +28,7 @@ def import_run(
     split: str = "",
     directed: bool = False,
     unlisted: Literal["", "error", "add", "drop"] = "",
+    order: Literal["", "given", "degree", "locality"] = "",
     schema: Path | None = None,
     like: Path | None = None,
     show: bool = False,
@@ -50,6 +51,8 @@ def import_run(
         directed: Edges go one way; by default each goes both ways.
         unlisted: What to do with an edge's end that the table of nodes does not list: error, add the node, or drop the
             edge.
+        order: How nodes lie on disk: given (the default), degree (those of most edges first), or locality (those that
+            walks visit together near each other, which reads fewer pages of a graph larger than memory). Names stay.
         schema: The import.yaml of an earlier import, changed by hand: roles and kinds of columns.
         like: An imported folder or a run: read and encode the columns as there, to predict with its model.
         show: Only say what the columns are taken for.
@@ -59,7 +62,7 @@ def import_run(
     """
     said: dict[str, Any] = {
         "target": target, "task": task, "graph": graph, "split": split, "directed": directed, "unlisted": unlisted,
-        "schema": schema, "like": like,
+        "order": order, "schema": schema, "like": like,
     }  # fmt: skip
     if schema is not None and not edges:
         edges, nodes, graphs = _files_of(schema, nodes, graphs)
@@ -89,6 +92,8 @@ def _tell(folder: Path) -> None:
     for sentence in facts.get("unseen", ()):
         print(sentence)
     print(f"{Graph.open(folder).summary()} in {folder}")
+    if facts.get("order", "given") != "given":
+        print(f"nodes are numbered by {facts['order']}; their names are as they were")
     if facts.get("schema"):
         trains = facts["kind"] or facts["task"] == "link"
         how = f"gpm train {folder} trains on it" if trains else f"gpm predict RUN --on {folder} predicts on it"

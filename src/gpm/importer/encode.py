@@ -13,7 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gpm.importer.cells import LARGEST, cells, chunks, coded, fetch, passes, refuse, value
+from gpm.importer.cells import LARGEST, cells, chunks, coded, fetch, part_floats, passes, refuse, value
+from gpm.importer.connection import quote
 from gpm.importer.fit import NUMBERS, fit_encoding
 from gpm.importer.unseen import LISTED, Unseen
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Unseen", "encode", "fit_encoding", "names", "width"]
 SPARSE_BELOW = 0.1  # share of entries that are not zero
 _FURTHEST = 1e6  # standard deviations; what lies beyond is drawn in
+_FLOATS = 200  # vectors of floats, over all columns
 _TEXTS = 2  # vectors of texts that are held at a time, as they may be long
 _TOKEN = re.compile(r"\w+")
 Encoding = Sequence[Mapping[str, Any]]
@@ -128,11 +130,8 @@ def _read_numbers(table: Table, entries: Encoding, first: NDArray, unseen: Unsee
     limit = np.where((mean == 0) & (std == 1), LARGEST, _FURTHEST)
     flagged = np.array([entry["missing"] for entry in entries])
     far, empty = np.zeros(len(entries), dtype=np.int64), np.zeros(len(entries), dtype=np.int64)
-    read = cells(table, [e["column"] for e in entries], [e["kind"] for e in entries], rows=True)
-    marked = f"CASE WHEN x IS NOT NULL THEN coalesce({value(table, 'x', 'kind')}, 'inf'::DOUBLE) END"
-    some = "" if (mean != 0).any() else "WHERE v IS NULL OR v <> 0"  # zeros of a bag of words need not be read
-    for frame in chunks(table, f"SELECT gpm_row, c, v FROM (SELECT gpm_row, c, {marked} AS v FROM ({read})) {some}"):
-        row, c, v = (frame[key].to_numpy() for key in ("gpm_row", "c", "v"))
+    zeros = bool((mean != 0).any())  # those of a bag of words need not be read
+    for row, c, v in _read_values(table, entries, zeros):
         if (wrong := np.flatnonzero(np.abs(v) > LARGEST)).size:
             entry = entries[c[wrong[0]]]
             raise refuse(table, entry["column"], entry["kind"])
@@ -150,6 +149,39 @@ def _read_numbers(table: Table, entries: Encoding, first: NDArray, unseen: Unsee
             unseen.far[entry["column"]] = int(far[i])
         if empty[i] and not flagged[i]:
             unseen.empty[entry["column"]] = int(empty[i])
+
+
+def _read_values(table: Table, entries: Encoding, zeros: bool) -> Iterator[Entries]:
+    """Row, entry and number of every cell: NaN where it is missing, infinite where it is no number.
+
+    Args:
+        zeros: Read zeros too.
+    """
+    plain, _ = part_floats(table, (entry["column"] for entry in entries if entry["kind"] == "number"))
+    chosen = set(plain)
+    places = {found: [i for i, e in enumerate(entries) if (e["column"] in chosen) == found] for found in (True, False)}
+    if places[True]:
+        yield from _read_floats(table, np.array(places[True]), plain, zeros)
+    if not places[False]:
+        return
+    others = [entries[i] for i in places[False]]
+    read = cells(table, [e["column"] for e in others], [e["kind"] for e in others], rows=True)
+    marked = f"CASE WHEN x IS NOT NULL THEN coalesce({value(table, 'x', 'kind')}, 'inf'::DOUBLE) END"
+    some = "" if zeros else "WHERE v IS NULL OR v <> 0"
+    for frame in chunks(table, f"SELECT gpm_row, c, v FROM (SELECT gpm_row, c, {marked} AS v FROM ({read})) {some}"):
+        row, c, v = (frame[key].to_numpy() for key in ("gpm_row", "c", "v"))
+        yield row, np.array(places[False])[c], v
+
+
+def _read_floats(table: Table, places: NDArray, names: Sequence[str], zeros: bool) -> Iterator[Entries]:
+    """The cells of columns of floats, which come as they are, rows side by side."""
+    listed = ", ".join(f"CAST({quote(name)} AS DOUBLE) AS c{i}" for i, name in enumerate(names))
+    vectors = max(1, _FLOATS // len(names))
+    for frame in chunks(table, f"SELECT gpm_row, {listed} FROM {table.numbered()}", vectors):
+        v = np.stack([frame[f"c{i}"].to_numpy() for i in range(len(names))], axis=1).reshape(-1)
+        row, c = np.repeat(frame["gpm_row"].to_numpy(), len(names)), np.tile(places, len(frame))
+        kept = slice(None) if zeros else v != 0
+        yield row[kept], c[kept], v[kept]
 
 
 def _read_categories(table: Table, entries: Encoding, first: NDArray, unseen: Unseen) -> Iterator[Entries]:

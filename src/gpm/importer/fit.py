@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gpm.errors import GpmError
-from gpm.importer.cells import LARGEST, cells, coded, fetch, passes, refuse, value
+from gpm.importer.cells import LARGEST, cells, coded, fetch, floats, part_floats, passes, refuse, value
 from gpm.importer.kinds import BUCKETS, MOST_VALUES, is_bag
 from gpm.importer.schema import MOST_BUCKETS
 
@@ -79,9 +79,7 @@ def _is_finite(value: Any) -> bool:
 def _fit_numbers(table: Table, kinds: Mapping[str, str], plain: bool) -> dict[str, dict[str, Any]]:
     counted: dict[str, list[Any]] = {}
     ones: dict[str, int] = {}
-    for names in passes(list(kinds)):
-        read = cells(table, names, [kinds[name] for name in names])
-        read = f"SELECT c, x, {value(table, 'x', 'kind')} AS v FROM ({read})"
+    for names, read in _read_numbers(table, kinds):
         wrong = f"count_if(x IS NOT NULL AND (v IS NULL OR abs(v) > {LARGEST}))"
         zeros, bits = (f"coalesce(count_if(v = {number}), 0)" for number in (0, 1))
         facts = f"{wrong}, count(*), count(v), {zeros}, min(v), max(v), favg(v), stddev_pop(v), {bits}"
@@ -93,6 +91,16 @@ def _fit_numbers(table: Table, kinds: Mapping[str, str], plain: bool) -> dict[st
     keep = plain and is_bag((low or 0.0, binary[n], zeros, rows) for n, (rows, _, zeros, low, *_) in counted.items())
     none = [1, 1, 1, None, None, 0.0, 0.0]  # of a table without rows
     return {name: _scale(*counted.get(name, none), keep=keep or kind == "flag") for name, kind in kinds.items()}
+
+
+def _read_numbers(table: Table, kinds: Mapping[str, str]) -> Iterator[tuple[Sequence[str], str]]:
+    """Some columns at a time, and SQL of their cells: `c`, `x` that is NULL where one is missing, the number `v`."""
+    plain, _ = part_floats(table, (name for name, kind in kinds.items() if kind == "number"))
+    for names in passes(plain):
+        yield names, f"SELECT c, n AS x, n AS v FROM ({floats(table, names)})"
+    for names in passes([name for name in kinds if name not in set(plain)]):
+        read = cells(table, names, [kinds[name] for name in names])
+        yield names, f"SELECT c, x, {value(table, 'x', 'kind')} AS v FROM ({read})"
 
 
 def _scale(

@@ -77,6 +77,18 @@ class Ids:
         found = self.base.execute(f"SELECT coalesce(row, -1) AS row FROM {self.table} ORDER BY number").fetchnumpy()
         return np.asarray(found["row"], dtype=np.int64)
 
+    def renumber(self, order: NDArray[np.int64]) -> None:
+        """Give the nodes new numbers: what was node `order[0]` is node 0 from now on."""
+        frame = f"{self.table}_order"
+        self.base.register(frame, pd.DataFrame({"old": order, "new": np.arange(len(order))}))
+        self.base.execute(
+            f"CREATE TEMP TABLE {self.table}_moved AS SELECT o.new AS number, t.name, t.row, t.graph "
+            f"FROM {self.table} AS t JOIN {frame} AS o ON o.old = t.number ORDER BY 1"
+        )
+        self.base.unregister(frame)
+        self.base.execute(f"DROP TABLE {self.table}")
+        self.base.execute(f"ALTER TABLE {self.table}_moved RENAME TO {self.table}")
+
     def write(self, writer: GraphWriter) -> None:
         """Write names, where they are not the numbers themselves, and the bounds of the graphs.
 

@@ -76,7 +76,7 @@ def infer(
     if task == "graph" and "nodes" in drafts:
         _check_graphs(drafts["nodes"])
     return Schema(
-        task, directed or given.directed, given.duplicates, given.self_loops, given.unlisted,
+        task, directed or given.directed, given.duplicates, given.self_loops, given.unlisted, given.order,
         found["edges"], found.get("nodes"), found.get("graphs"),
     )  # fmt: skip
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from gpm.errors import GpmError
 from gpm.importer.infer import examples, infer
 from gpm.importer.origin import Origin
-from gpm.importer.schema import TABLES, Column, Schema, TableSchema, describe, read_schema
+from gpm.importer.schema import CHOICES, TABLES, Column, Schema, TableSchema, describe, read_schema
 from gpm.importer.sources import Table
+from gpm.intake import check_choice
 
 if TYPE_CHECKING:
     import duckdb
@@ -37,6 +38,7 @@ class Wishes:
     split: str = ""
     directed: bool = False
     unlisted: str = ""
+    order: str = ""
     values: bool = False
     schema: Schema = field(default_factory=Schema)
     origin: Origin | None = None
@@ -50,6 +52,7 @@ class Wishes:
         **others: Any,
     ) -> Wishes:
         """What the arguments of a command say, with the files that they name read."""
+        check_choice("order", others.get("order") or "given", CHOICES["order"])
         listed = [name for name in ([target] if isinstance(target, str) else target) if name]
         if like is not None and (schema is not None or listed):
             what = "a schema" if schema is not None else "a target"
@@ -99,6 +102,8 @@ def _infer(tables: Mapping[str, Table], gathered: Gathered, wishes: Wishes) -> S
         given = _mark_values(given, targets, tables)
     if wishes.unlisted:
         given = replace(given, unlisted=wishes.unlisted)
+    if wishes.order:
+        given = replace(given, order=wishes.order)
     if wishes.directed and gathered.directed is False and gathered.is_network:
         raise GpmError(f"{gathered.title} says by itself that its edges are undirected; leave out --directed.")
     if gathered.file:
@@ -124,7 +129,7 @@ def _like(origin: Origin, tables: Mapping[str, Table], gathered: Gathered, wishe
     if (wishes.directed or gathered.directed) and not origin.schema.directed:
         raise GpmError(f"{gathered.title}: edges go one way here, and went both ways in training; give such a graph.")
     fitted = origin.fit(tables)
-    return replace(fitted, unlisted=wishes.unlisted or fitted.unlisted)
+    return replace(fitted, unlisted=wishes.unlisted or fitted.unlisted, order=wishes.order or "given")
 
 
 def _split_targets(names: Sequence[str], tables: Mapping[str, Table]) -> list[str]:

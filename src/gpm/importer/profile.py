@@ -6,7 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from gpm.importer.cells import DAY, DAYLIKE, FLAG, LARGEST, YES, cells, fetch, is_pair, number, passes
+from gpm.importer.cells import (
+    DAY,
+    DAYLIKE,
+    FLAG,
+    LARGEST,
+    YES,
+    cells,
+    fetch,
+    floats,
+    is_pair,
+    number,
+    part_floats,
+    passes,
+)
 
 if TYPE_CHECKING:
     from gpm.importer.sources import Table
@@ -99,8 +112,11 @@ class Profile:
 def profile(table: Table, names: Sequence[str]) -> dict[str, Profile]:
     """Count what is in some columns of a table."""
     found = {name: Profile(0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0, 0, 0.0, 0, 0, (), "", True) for name in names}
-    for some in passes(names):
+    numbers, others = part_floats(table, names)
+    for some in passes(others):
         found |= _count(table, some)
+    for some in passes(numbers):
+        found |= _count_floats(table, some)
     few = [name for name, p in found.items() if p.rows <= _ROWS or p.distinct <= _COUNTED]
     few = [
         n for n in few if not found[n].is_date and (found[n].is_whole or not found[n].is_number)
@@ -122,6 +138,16 @@ def _count(table: Table, names: Sequence[str]) -> dict[str, Profile]:
         facts: list[Any] = [*(0 if count is None else count for count in plain), absent, odd or ""]
         found[names[place]] = Profile(*facts)
     return found
+
+
+def _count_floats(table: Table, names: Sequence[str]) -> dict[str, Profile]:
+    """The same of columns of floats: no cell of them is a code, a flag, a date or words."""
+    counts = f"""
+    count(*), count(n), approx_count_distinct(n), count(n), count_if(abs(n) > {LARGEST}), 0, count_if(n = trunc(n)),
+    count_if(n = 0), coalesce(min(n), 0), coalesce(max(n), 0)"""
+    nothing: list[Any] = [0, 0, 0.0, 0, 0, (), ""]
+    found = fetch(table, f"SELECT c, {counts} FROM ({floats(table, names)}) GROUP BY c")
+    return {names[place]: Profile(*plain, *nothing) for place, *plain in found}
 
 
 def compare(table: Table, names: Sequence[str], target: str) -> tuple[list[str], list[str]]:

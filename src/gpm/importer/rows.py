@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpm import csr
+from gpm.arrays import map_array
 from gpm.errors import GpmError
 from gpm.graph import Census
 from gpm.importer.sorting import Columns
@@ -71,12 +73,12 @@ class RowWriter:
                 file.close()
         self.writer.put("indptr", np.cumsum(self.degree))
         if self.weight is not None:
-            self._cumulate()
+            write_sums(self.writer, np.cumsum(self.degree))
 
     def census(self, *, undirected: bool) -> Census:
         """What was found, as `Graph.from_edges` says it."""
         indptr = np.cumsum(self.degree)
-        symmetric = undirected or csr.is_symmetric(indptr, self._map("indices"))
+        symmetric = undirected or csr.is_symmetric(indptr, map_part(self.writer.path("indices")))
         repeats = (self.repeats + self.repeated_loops) // 2 if undirected else self.repeats
         return Census(
             directed=not symmetric,
@@ -142,20 +144,21 @@ class RowWriter:
         self.reached[target] = True
         self.loop_entries += int(np.count_nonzero(source == target))
 
-    def _cumulate(self) -> None:
-        """Running sums of the weights in each row, some rows at a time."""
-        indptr, weight = np.cumsum(self.degree), self._map("edge_weight")
-        with self.writer.grow("edge_cdf", np.int64) as file:
-            row = 0
-            while row < self.num_nodes:
-                end = int(np.searchsorted(indptr, indptr[row] + _BLOCK, side="right")) - 1
-                end = min(self.num_nodes, max(end, row + 1))
-                part = np.array(weight[indptr[row] : indptr[end]])
-                file.append(csr.cumulate_weights(indptr[row : end + 1] - indptr[row], part))
-                row = end
 
-    def _map(self, key: str) -> NDArray:
-        path = self.writer.path(key)
-        empty = not self.degree.any()
-        array: NDArray = np.load(path, mmap_mode=None if empty else "r", allow_pickle=False)
-        return array.view(np.ndarray)
+def write_sums(writer: GraphWriter, indptr: NDArray) -> None:
+    """Write `edge_cdf`, the running sums of the weights in each row, some rows at a time."""
+    weight, nodes = map_part(writer.path("edge_weight")), len(indptr) - 1
+    with writer.grow("edge_cdf", np.int64) as file:
+        row = 0
+        while row < nodes:
+            end = int(np.searchsorted(indptr, indptr[row] + _BLOCK, side="right")) - 1
+            end = min(nodes, max(end, row + 1))
+            part = np.array(weight[indptr[row] : indptr[end]])
+            file.append(csr.cumulate_weights(indptr[row : end + 1] - indptr[row], part))
+            row = end
+
+
+def map_part(path: Path) -> NDArray:
+    """Map an array that was just written."""
+    with path.open("rb") as file:
+        return map_array(file, path).view(np.ndarray)

@@ -26,6 +26,7 @@ CHOICES = {
     "duplicates": ("merge", "keep"),
     "self_loops": ("keep", "drop"),
     "unlisted": ("error", "add", "drop"),
+    "order": ("given", "degree", "locality"),
 }
 OPTIONS: dict[str, type] = {"delimiter": str, "header": bool, "trim": bool}
 MOST_BUCKETS = 65_536
@@ -107,6 +108,7 @@ class Schema:
         duplicates: An edge that is listed twice: merge or keep.
         self_loops: An edge from a node to itself: keep or drop.
         unlisted: An edge's end that the nodes table does not list: error, add (the node) or drop (the edge).
+        order: How nodes are numbered: given (as the tables have them), degree or locality; see `gpm.importer.order`.
     """
 
     task: str = "auto"
@@ -114,6 +116,7 @@ class Schema:
     duplicates: str = "merge"
     self_loops: str = "keep"
     unlisted: str = "error"
+    order: str = "given"
     edges: TableSchema = field(default_factory=TableSchema)
     nodes: TableSchema | None = None
     graphs: TableSchema | None = None
@@ -126,7 +129,7 @@ class Schema:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, in the order of the file."""
         plain = {"format": FORMAT, "version": VERSION, "task": self.task, "directed": self.directed}
-        plain |= {key: getattr(self, key) for key in ("duplicates", "self_loops", "unlisted")}
+        plain |= {key: getattr(self, key) for key in ("duplicates", "self_loops", "unlisted", "order")}
         found = self.tables()
         return plain | {name: found[name].to_dict() if name in found else None for name in TABLES}
 

@@ -87,7 +87,7 @@ class Pile:
 def sort_pile(pile: Pile) -> Iterator[Columns]:
     """The entries of a pile by key, and where there are rows, equal keys by row; a few million at a time."""
     if pile.count <= MOST:
-        yield from (_sort(columns) for columns in pile.read())
+        yield from (sort_columns(columns) for columns in pile.read())
     elif pile.low < pile.high:
         for part in pile.split():
             yield from sort_pile(part)
@@ -108,7 +108,7 @@ def _group(bins: NDArray, most: int) -> NDArray:
     return parts
 
 
-def _sort(columns: Columns) -> Columns:
+def sort_columns(columns: Columns) -> Columns:
     """Sort what is in memory by key, then by row."""
     key = columns["key"]
     if "row" not in columns:
@@ -117,6 +117,8 @@ def _sort(columns: Columns) -> Columns:
         order = np.argsort(columns["row"], kind="stable")
         columns = {name: values[order] for name, values in columns.items()}
         key = columns["key"]
+    if not len(key):
+        return columns
     low, places = int(key.min()), (len(key) - 1).bit_length()
     if (int(key.max()) - low).bit_length() + places <= 63:  # sorting key and place as one number is much faster
         packed = np.sort(((key - low) << places) | np.arange(len(key)))
