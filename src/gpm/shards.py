@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from gpm.run import Run
 
 ROWS = 65_536  # instances that are answered at a time, and the most rows of a row group
-_VECTOR = 2048  # rows that DuckDB counts as one
+_VECTORS = 32  # of 2,048 rows, that are merged at a time
 FORMAT, VERSION = "gpm-part", 1
 _NAME = re.compile(r"part-(\d{5,9})-of-(\d{5,9})\.parquet")
 _SAME = {"run": "another run", "data": "other data", "pairs": "another table of pairs", "total": "other instances"}
@@ -201,7 +201,7 @@ def _make_part(part: Part, facts: dict[str, Any], answers: Answers, instances: I
             pieces.append(scratch / f"{len(pieces)}.parquet")
             write_parquet(pieces[-1], columns, "rename what is no Unicode")
         made = scratch / part.path.name
-        _join(pieces, made, scratch / "spill", facts)
+        _join(pieces, made, scratch / "spill", facts, empty=not len(part))
         with made.open("rb") as file:
             os.fsync(file.fileno())
         made.replace(part.path)
@@ -212,7 +212,7 @@ def _answer(part: Part, answers: Answers, instances: Instances) -> Iterator[dict
     """The rows of a part, some at a time.
 
     They are read in the batches in which all instances would be read, for the sake of the last bits: at both ends some
-    are answered that are not of the part. A part without rows has the columns of another.
+    are answered that are not of the part. Of a part without rows there is a row nevertheless, for the types of columns.
     """
     batch, total = answers.predictor.count_together(answers.patterns), instances.total
     first, last = (part.first, part.last) if len(part) else (0, min(1, total))
@@ -220,8 +220,7 @@ def _answer(part: Part, answers: Answers, instances: Instances) -> Iterator[dict
     shown = tqdm(total=len(part), unit=answers.run.data.level, disable=None if answers.progress else True, leave=False)
     with shown as bar:
         for inputs in instances.read(begin, end, batch * max(1, ROWS // batch)) if total else [np.arange(0)]:
-            low = max(0, part.first - begin)
-            high = max(low, min(len(inputs), part.last - begin))
+            low, high = max(0, first - begin), min(len(inputs), last - begin)
             yield {name: values[low:high] for name, values in answers.of(inputs).columns().items()}
             begin += len(inputs)
             bar.update(high - low)
@@ -235,23 +234,29 @@ def _scan(paths: list[Path]) -> str:
     return f"SELECT * FROM read_parquet([{files}], hive_partitioning = false)"
 
 
-def _join(paths: list[Path], out: Path, spill: Path | None = None, facts: dict[str, Any] | None = None) -> None:
+def _join(
+    paths: list[Path],
+    out: Path,
+    spill: Path | None = None,
+    facts: dict[str, Any] | None = None,
+    empty: bool = False,
+) -> None:
     """Write the rows of some Parquet files into one, in order; `spill` is for what does not fit into memory."""
     kept = f", KV_METADATA {{gpm: {literal(json.dumps(facts))}}}" if facts else ""
     target = f"{literal(str(out.absolute()))} (FORMAT parquet, ROW_GROUP_SIZE {ROWS}{kept})"
     with connect(folder=spill) as base, reading(f"what becomes {out.name}"):
-        base.execute(f"COPY ({_scan(paths)}) TO {target}")
+        base.execute(f"COPY ({_scan(paths)}{' LIMIT 0' if empty else ''}) TO {target}")
 
 
 def _blocks(paths: list[Path]) -> Iterator[dict[str, Any]]:
     """The columns of some Parquet files, in order and some rows at a time; at least one block, if without rows."""
     with connect() as base, reading(str(paths[0].parent)):
         base.execute(_scan(paths))
-        frame = base.fetch_df_chunk(ROWS // _VECTOR)
+        frame = base.fetch_df_chunk(_VECTORS)
         while True:
             columns = {str(name): column.to_numpy() for name, column in frame.items()}
             yield {name: values.tolist() if values.dtype.kind == "O" else values for name, values in columns.items()}
-            if not len(frame := base.fetch_df_chunk(ROWS // _VECTOR)):
+            if not len(frame := base.fetch_df_chunk(_VECTORS)):
                 return
 
 
