@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gpm.predictions import Predictions
     from gpm.run import Run
     from gpm.shapes import name_shape, shape_key
+    from gpm.shards import merge_shards
     from gpm.topology import Topologies, find_topologies
     from gpm.training import train
     from gpm.walks import TensorGraph, WalkRule, has_edge, walk, walk_tensors
@@ -53,6 +54,7 @@ _HOMES = {
     "has_edge": "gpm.walks",
     "load": "gpm.estimators",
     "load_graph": "gpm.data",
+    "merge_shards": "gpm.shards",
     "name_shape": "gpm.shapes",
     "shape_key": "gpm.shapes",
     "walk": "gpm.walks",
@@ -86,6 +88,7 @@ __all__ = [
     "has_edge",
     "load",
     "load_graph",
+    "merge_shards",
     "name_shape",
     "shape_key",
     "train",

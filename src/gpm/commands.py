@@ -15,6 +15,7 @@ from gpm.tables import check_table
 
 if TYPE_CHECKING:
     from gpm.run import Run
+    from gpm.shards import Part
 
 _log = logging.getLogger("gpm")
 
@@ -144,12 +145,15 @@ def predict_run(
     calibrate: bool = False,
     patterns: int = 0,
     device: str = "auto",
+    shard: str = "",
+    merge: Path | None = None,
+    overwrite: bool = False,
 ) -> None:
     """Write what a model says of nodes, pairs of nodes or graphs, with probabilities.
 
     Args:
         run: The run folder.
-        out: The table to write: .csv, .tsv, .parquet or .jsonl.
+        out: The table to write: .csv, .tsv, .parquet or .jsonl; with --shard, the folder of the parts.
         nodes: Names of nodes; by default all.
         pairs: For links, a table of the pairs of nodes to score, with columns source and target.
         graphs: Names or numbers of graphs; by default all.
@@ -164,16 +168,24 @@ def predict_run(
         calibrate: Fit probabilities (by a temperature) or intervals to the validation part first.
         patterns: Patterns per instance; 0 takes the whole pool.
         device: auto, cpu, cuda, cuda:1 or mps.
+        shard: Predict one of many equal shards of all instances, such as 3/100 (numbered from 0), into the folder -o.
+        merge: Instead, put the parts of all shards in this folder into one table.
+        overwrite: Replace a shard's part that is of another run, other data or other options.
     """
     from gpm.data.files import read_pairs
 
+    some: dict[str, Any] = {"--recommend": recommend, "--node": node, "--nodes": nodes, "--graphs": graphs}
+    if merge is not None:
+        _merge_parts(run, out, merge, some | {"--shard": shard, "--pairs": pairs, "--on": on, "--new": new})
+        return
+    index, count = _check_shard(shard, out, some) if shard else (0, 0)
     if out is None and not recommend:
         raise GpmError("name the table to write, as in -o predictions.csv.")
-    if out is not None:
+    if out is not None and not shard:
         check_table(out)
     if bool(recommend) != bool(node):
         raise GpmError("--recommend says how many neighbours and --node of whom; give both.")
-    opened = _open(run, on, device)
+    opened = _open(run, on, device, tell=index == 0)
     level = opened.data.level
     options: dict[str, Any] = {"patterns": patterns or None, "calibrate": calibrate, "progress": True}
     for flag, given, of in (("--nodes", nodes, "node"), ("--pairs", pairs, "link"), ("--graphs", graphs, "graph")):
@@ -181,14 +193,18 @@ def predict_run(
             raise GpmError(f"{flag} is for predicting {of}s, which is not asked of {run} here; leave it out.")
     if level == "link" and new:
         raise GpmError(f"--new is for nodes, but {run} predicts links; leave it out.")
+    wide = interval and opened.predicts_values and (opened.config.model == "gpm" or calibrate)
+    if level == "link" and pairs is None and not recommend:
+        raise GpmError("name a table of pairs with --pairs, or a node with --recommend 10 --node NAME.")
+    if shard and out is not None:
+        options |= {"pairs": pairs, "new": new, "interval": wide, "draws": draws, "overwrite": overwrite}
+        _tell_part(opened, opened.predict_shard(out, index, count, **options))
+        return
     if recommend:
         found = opened.recommend(node, recommend, **options)
-    elif level == "link":
-        if pairs is None:
-            raise GpmError("name a table of pairs with --pairs, or a node with --recommend 10 --node NAME.")
+    elif pairs is not None:
         found = opened.predict(read_pairs(pairs), **options)
     else:
-        wide = interval and opened.predicts_values and (opened.config.model == "gpm" or calibrate)
         chosen = (nodes if level == "node" else graphs) or None
         found = opened.predict(chosen, new=new, interval=wide, draws=draws, **options)
     if out is None:
@@ -198,6 +214,40 @@ def predict_run(
     found.save(out)
     what = "pair" if level == "link" else level
     print(f"{len(found):,} {what}s of {opened.data.title} in {out}")
+
+
+def _check_shard(shard: str, out: Path | None, some: dict[str, Any]) -> tuple[int, int]:
+    """The number of a shard and how many there are; a shard is of all instances, not of some."""
+    from gpm.shards import check_folder, parse_shard
+
+    for flag, given in some.items():
+        if given:
+            raise GpmError(f"--shard predicts a share of all that there is; leave out {flag}, or --shard.")
+    if out is None:
+        raise GpmError("name the folder of the parts, as in -o answers.")
+    check_folder(out)
+    return parse_shard(shard)
+
+
+def _tell_part(run: Run, part: Part) -> None:
+    what = "pair" if run.data.level == "link" else run.data.level
+    if part.made:
+        print(f"{len(part):,} {what}s of {run.data.title}, from number {part.first:,} on, in {part.path}")
+    else:
+        print(f"{part.path} is there already, of the same run, data and options; nothing to do")
+
+
+def _merge_parts(run: Path, out: Path | None, folder: Path, others: dict[str, Any]) -> None:
+    from gpm.run import Run
+    from gpm.shards import merge_shards
+
+    for flag, given in others.items():
+        if given:
+            raise GpmError(f"--merge puts together what shards have written; leave out {flag}, or --merge.")
+    if out is None:
+        raise GpmError("name the table to write, as in -o predictions.parquet.")
+    rows = merge_shards(folder, out, Run.open(run, device="cpu"))
+    print(f"{rows:,} rows of the parts in {folder} in {out}")
 
 
 def embed_run(
@@ -237,12 +287,12 @@ def embed_run(
     print(f"{len(found):,} embeddings of {found.vectors.shape[1]} numbers in {out}")
 
 
-def _open(run: Path, on: list[str], device: str) -> Run:
+def _open(run: Path, on: list[str], device: str, *, tell: bool = True) -> Run:
     """A run on what it was trained on, or on something else, of which is said what training had not seen."""
     from gpm.run import Run
 
     opened = Run.open(run, on[0] if len(on) == 1 else on or None, device=device, other=bool(on))
-    for sentence in opened.unseen():
+    for sentence in opened.unseen() if tell else ():
         _log.info("%s", sentence)
     return opened
 

@@ -65,18 +65,26 @@ def hash_names(buffer: NDArray, pointer: NDArray) -> NDArray[np.uint64]:
     return hashes
 
 
-def find_names(buffer: NDArray, pointer: NDArray, wanted: NDArray, wanted_pointer: NDArray) -> NDArray[np.int64]:
-    """Where each wanted name first stands among others; -1 where it does not."""
+Index = tuple[NDArray[np.uint64], NDArray[np.int64]]
+
+
+def index_names(buffer: NDArray, pointer: NDArray) -> Index:
+    """The hashes of names, ascending, and where each name stands: 16 bytes per name."""
     hashes = hash_names(buffer, pointer)
     order = np.argsort(hashes, kind="stable")
+    return hashes[order], order
+
+
+def find_names(
+    index: Index, buffer: NDArray, pointer: NDArray, wanted: NDArray, wanted_pointer: NDArray
+) -> NDArray[np.int64]:
+    """Where each wanted name first stands among others, which are indexed; -1 where it does not."""
     found = np.empty(len(wanted_pointer) - 1, dtype=np.int64)
     hashes_wanted = hash_names(wanted, wanted_pointer)
-    _find(hashes[order], order, buffer, pointer, hashes_wanted, wanted, wanted_pointer, found)
+    _find(*index, buffer, pointer, hashes_wanted, wanted, wanted_pointer, found)
     return found
 
 
 def find_twin(buffer: NDArray, pointer: NDArray) -> int:
     """The place of a name that stands twice; -1 if there is none."""
-    hashes = hash_names(buffer, pointer)
-    order = np.argsort(hashes, kind="stable")
-    return int(_first_twin(hashes[order], order, buffer, pointer))
+    return int(_first_twin(*index_names(buffer, pointer), buffer, pointer))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from gpm.arrays import freeze, thaw
 from gpm.errors import GpmError, nearest
-from gpm.lookup import find_names, find_twin
+from gpm.lookup import Index, find_names, find_twin, index_names
 
 Name = int | str
 
@@ -88,18 +89,26 @@ class Names:
         return found
 
     def look_up(self, names: Sequence[object]) -> NDArray[np.int64]:
-        """Like `find` for many names at once, by one sort; -1 for a name that no node carries."""
+        """Like `find` for many names at once, by one sort, which is kept; -1 for a name that no node carries."""
         if (integers := self._arrays.get("integers")) is None:
-            wanted = _join([encode_names(names)])
-            return find_names(self._arrays["bytes"], self._arrays["pointer"], wanted["bytes"], wanted["pointer"])
+            wanted, own = _join([encode_names(names)]), self._arrays
+            return find_names(self._index, own["bytes"], own["pointer"], wanted["bytes"], wanted["pointer"])
         wholes = [_as_whole(name) for name in names]
         known = np.array([whole is not None for whole in wholes], dtype=bool)
         values = np.array([whole or 0 for whole in wholes], dtype=np.int64)
-        order = np.argsort(integers, kind="stable")
+        order = self._order
         places = np.searchsorted(integers, values, sorter=order)
         nodes = order[np.minimum(places, len(order) - 1)] if len(order) else np.zeros(len(values), dtype=np.int64)
         known &= integers[nodes] == values if len(order) else False
         return np.where(known, nodes, -1)
+
+    @cached_property
+    def _index(self) -> Index:
+        return index_names(self._arrays["bytes"], self._arrays["pointer"])
+
+    @cached_property
+    def _order(self) -> NDArray[np.int64]:
+        return np.argsort(self._arrays["integers"], kind="stable")
 
     def _matches(self, name: object) -> NDArray:
         if (integers := self._arrays.get("integers")) is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from gpm.graph import Graph
 from gpm.names import Name, Names
 
 FEW = 32  # names up to which each is looked for on its own
+BLOCK = 1 << 18  # names that are objects of Python at a time
 
 
 def name_nodes(graph: Graph, nodes: NDArray) -> list[Name]:
@@ -72,8 +73,23 @@ def find_new(graph: Graph, known: Graph) -> NDArray[np.int64]:
     """Nodes of a graph whose names are not among those of another, ascending. A number and its text are one name."""
     if all(g.names is None and g.graph_ptr is None for g in (graph, known)):
         return np.arange(min(known.num_nodes, graph.num_nodes), graph.num_nodes)
-    there = known.names or Names(name_nodes(known, np.arange(known.num_nodes)))
-    return np.flatnonzero(there.look_up(name_nodes(graph, np.arange(graph.num_nodes))) < 0)
+    there, found = known.names or _count_names(known), [np.zeros(0, dtype=np.int64)]
+    for nodes in _blocks(graph):
+        found.append(nodes[there.look_up(name_nodes(graph, nodes)) < 0])
+    return np.concatenate(found)
+
+
+def _count_names(graph: Graph) -> Names:
+    """The names of nodes that have numbers alone."""
+    if graph.graph_ptr is None:
+        return Names(np.arange(graph.num_nodes))
+    return Names.from_chunks([str(name) for name in name_nodes(graph, nodes)] for nodes in _blocks(graph))
+
+
+def _blocks(graph: Graph) -> Iterator[NDArray[np.int64]]:
+    """All nodes, some at a time: a graph may have more than there is room for as objects of Python."""
+    for first in range(0, graph.num_nodes, BLOCK):
+        yield np.arange(first, min(first + BLOCK, graph.num_nodes))
 
 
 def _decode(arrays: dict[str, NDArray], ids: NDArray[np.int64]) -> list[Name]:

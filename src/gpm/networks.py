@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import cast
@@ -52,12 +52,14 @@ class NetworkPredictor:
         edges: The edges that messages pass over.
         hide: In training, no message passes over the links of the batch: what is learned is then what is left where the
             links are not known. A batch must be small beside the graph, or there is nothing left to hear.
+        embedded: The embeddings of all nodes, where they were made ahead, see `prepare`.
     """
 
     model: GraphNetwork
     table: FeatureTable
     edges: IncomingEdges
     hide: bool = True
+    embedded: Tensor | None = None
 
     @classmethod
     def build(
@@ -162,13 +164,22 @@ class NetworkPredictor:
         with evaluating(network):
             return network.embed(self.table, self.whole)
 
+    def look_ahead(self, total: int, patterns: int | None = None) -> NetworkPredictor:
+        """The same, with the embeddings of all nodes, for those who ask for a few of `total` instances at a time."""
+        return self if self.model.level == "graph" or not total else replace(self, embedded=self.embed())
+
+    def count_together(self, patterns: int | None = None) -> int:
+        """How many instances the head reads at a time; graphs are read by their sizes, not in turn: of them it is 1."""
+        return 1 if self.model.level == "graph" else ROWS
+
     def _read(self, network: GraphNetwork, chosen: NDArray) -> Iterator[tuple[Tensor, Tensor]]:
         """Logits batch by batch, with the places of their instances."""
         if self.model.level == "graph":
             for part in self._share_out(chosen):
                 yield torch.from_numpy(part), network(self.table, self.edges.cut(chosen[part], self.device))
         elif len(chosen):
-            h = network.embed(self.table, self.whole)
+            ahead = self.embedded if network is self.model else None
+            h = network.embed(self.table, self.whole) if ahead is None else ahead
             for first in range(0, len(chosen), ROWS):
                 part = chosen[first : first + ROWS]
                 places = torch.arange(first, first + len(part))

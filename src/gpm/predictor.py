@@ -40,6 +40,8 @@ class Predicts(Protocol):
     def logits(
         self, inputs: Any, *, patterns: int | None = None, model: Any = None, progress: bool = False
     ) -> Tensor: ...
+    def look_ahead(self, total: int, patterns: int | None = None) -> Predicts: ...
+    def count_together(self, patterns: int | None = None) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,7 @@ class Predictor:
         level: What an instance is: a node, a link or a graph.
         count: m, patterns per instance in training.
         forbid: A link's own edge is hidden from its patterns.
+        maps: The maps of all nodes, where they were made ahead, see `prepare`.
     """
 
     model: GraphPatternMachine
@@ -149,6 +152,7 @@ class Predictor:
     level: str = "node"
     count: int = 16
     forbid: bool = True
+    maps: TokenMaps | None = None
 
     @classmethod
     def build(
@@ -215,11 +219,38 @@ class Predictor:
 
     def map_nodes(self, model: GraphPatternMachine, patterns: int) -> TokenMaps | None:
         """The maps of all nodes, if so many patterns are to be read that it pays and they fit into memory."""
+        if self.maps is not None and model is self.model:
+            return self.maps
         positions = patterns * (sum(self.tokenizer.lengths) / len(self.tokenizer.lengths) + 1)
         options = model.options
         columns = 4 + 2 * options.path_ffn if model.is_plain else 1
         size = 4 * columns * self.table.num_nodes * (options.width or 0)
         return model.map_all_nodes(self.table) if positions > self.table.num_nodes and size < MOST_MAPS else None
+
+    def look_ahead(self, total: int, patterns: int | None = None) -> Predictor:
+        """The same, with what it would make for so many instances, for those who ask for a few of them at a time."""
+        count, rounds = self.portion(patterns)
+        read = 2 * total if self.level == "link" else total
+        if self._is_product:
+            read = min(read, self.table.num_nodes)
+        with evaluating(self.model):
+            return replace(self, maps=self.map_nodes(self.model, count * rounds * read))
+
+    def count_together(self, patterns: int | None = None) -> int:
+        """How many instances one forward pass reads.
+
+        The last bits of an answer depend on which others are read with it: they are the same where all of these are.
+        Pairs by `product` are not read in turn; of them it is 1.
+        """
+        return 1 if self._is_product else self._batch(self.portion(patterns)[0])
+
+    @property
+    def _is_product(self) -> bool:
+        return isinstance(self.model, LinkPatternMachine) and self.model.pair == "product"
+
+    def _batch(self, count: int) -> int:
+        ends = 2 if self.level == "link" else 1
+        return max(1, POSITIONS // (ends * count * (max(self.tokenizer.lengths) + 1)))
 
     @torch.inference_mode()
     def outputs(
@@ -236,8 +267,7 @@ class Predictor:
         """What the model says of some instances, batch by batch, from all k patterns or from fewer."""
         count = self.tokenizer.pool if patterns is None else patterns
         model = self.model if model is None else model
-        ends = 2 if self.level == "link" else 1
-        size = max(1, POSITIONS // (ends * count * (max(self.tokenizer.lengths) + 1)))
+        ends, size = 2 if self.level == "link" else 1, self._batch(count)
         with evaluating(model):
             maps = self.map_nodes(model, ends * count * len(inputs)) if maps is None else maps
             with tqdm(total=len(inputs), unit=self.level, disable=None if progress else True, leave=False) as bar:

@@ -49,6 +49,7 @@ from gpm.weights import check_shapes, load_weights
 
 if TYPE_CHECKING:
     from gpm.embedding import Embeddings
+    from gpm.shards import Part
 
 CONFIG, WEIGHTS, SPLIT, RESULT = "config.yaml", "model.safetensors", "split.npz", "result.json"
 STATE, HISTORY, PREDICTIONS, ENVIRONMENT, CARD = (
@@ -71,6 +72,7 @@ class Run:
     ) -> None:
         self.folder, self.device, self.other = Path(folder), device, other
         self._data = data
+        self.source = ""  # the folder or file that the data was read from, if it was
 
     @classmethod
     def open(cls, folder: str | Path, data: Any = None, *, device: str = "auto", other: bool = False) -> Run:
@@ -102,6 +104,7 @@ class Run:
             from gpm.otherwise import read_given
 
             run._data = read_given(run, data)
+            run.source = str(data) if isinstance(data, (str, Path)) else ""
             if not other:
                 check_digest(run, run._data)
         return run
@@ -219,6 +222,12 @@ class Run:
             raise GpmError("a link has two ends; give pairs of names.")
         ends = find_nodes(self.data.graph, [end for pair in pairs for end in pair])
         return self.predict_pairs(ends.reshape(-1, 2), **options)
+
+    def predict_shard(self, folder: str | Path, index: int, count: int, **options: Any) -> Part:
+        """Predict one of so many equal shards of all instances and write it, see `gpm.shards.predict_shard`."""
+        from gpm.shards import predict_shard
+
+        return predict_shard(self, folder, index, count, **options)
 
     def predict_ids(self, ids: NDArray, **options: Any) -> Predictions:
         """Predict nodes or graphs by their numbers; or pairs of the split by theirs."""

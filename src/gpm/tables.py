@@ -28,17 +28,31 @@ def check_table(path: Path, suffixes: tuple[str, ...] = WRITTEN) -> None:
 
 
 def write_table(path: Path, columns: dict[str, Any]) -> None:
-    """Write columns of equal length.
+    """Write columns of equal length, see `write_blocks`."""
+    check_table(path)
+    with replacing(path) as scratch:
+        try:
+            if path.suffix.lower() == ".parquet":
+                write_parquet(scratch, columns)
+            else:
+                write_blocks(scratch, [columns])
+        except UnicodeEncodeError as error:
+            raise GpmError(f"cannot write {path}: {error.object!r:.60} is no text that can be stored.") from None
+
+
+def write_blocks(path: Path, blocks: Iterable[dict[str, Any]]) -> None:
+    """Write a text table whose rows come block by block; there must be a block, if only one without rows.
 
     Names are written as they are, also those that a spreadsheet would take for a formula or a number; text that is no
     Unicode comes back from CSV and TSV by `surrogateescape`. Numbers have as many digits as they need to come back.
     """
-    check_table(path)
-    with replacing(path) as scratch:
-        try:
-            _write(scratch, path.suffix.lower(), columns)
-        except UnicodeEncodeError as error:
-            raise GpmError(f"cannot write {path}: {error.object!r:.60} is no text that can be stored.") from None
+    if path.suffix.lower() == ".jsonl":
+        with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:  # which JSON reads
+            file.writelines(row for columns in blocks for row in _as_json(columns))
+    else:
+        delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+        with path.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+            file.writelines(_with_header(blocks, delimiter))
 
 
 def distinct(names: Iterable[str]) -> list[str]:
@@ -50,20 +64,8 @@ def distinct(names: Iterable[str]) -> list[str]:
     return list(found)
 
 
-def _write(path: Path, suffix: str, columns: dict[str, Any]) -> None:
-    if suffix == ".parquet":
-        _write_parquet(path, columns)
-    elif suffix == ".jsonl":
-        with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:  # which JSON reads
-            file.writelines(_as_json(columns))
-    else:
-        delimiter = "\t" if suffix == ".tsv" else ","
-        with path.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file:
-            file.write(delimiter.join(_quote(columns, delimiter)) + "\n")
-            file.writelines(_as_text(columns, delimiter))
-
-
-def _write_parquet(path: Path, columns: dict[str, Any]) -> None:
+def write_parquet(path: Path, columns: dict[str, Any], fix: str = "try a .csv file") -> None:
+    """Write columns of equal length as Parquet; `fix` is for text that cannot be stored there."""
     import duckdb
     import pandas as pd
 
@@ -73,7 +75,14 @@ def _write_parquet(path: Path, columns: dict[str, Any]) -> None:
             base.register("frame", frame)
             base.sql("SELECT * FROM frame").write_parquet(str(path))
     except duckdb.Error as error:  # a full disk, or text that is no Unicode
-        raise GpmError(f"cannot write Parquet ({str(error).splitlines()[0]}); try a .csv file.") from None
+        raise GpmError(f"cannot write Parquet ({str(error).splitlines()[0]}); {fix}.") from None
+
+
+def _with_header(blocks: Iterable[dict[str, Any]], delimiter: str) -> Iterator[str]:
+    for number, columns in enumerate(blocks):
+        if not number:
+            yield delimiter.join(_quote(columns, delimiter)) + "\n"
+        yield from _as_text(columns, delimiter)
 
 
 def _as_text(columns: dict[str, Any], delimiter: str) -> Iterator[str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import get_args, get_type_hints
 
 import pytest
+import torch
 
 from gpm.config import Config
 from gpm.data.catalog import CATALOG
-from gpm.tasks.metrics import METRICS, show_scores
+from gpm.tasks.metrics import METRICS, chance, show_scores
 
 ERRORS = {"mae", "rmse", "loss"}
 
@@ -41,3 +42,13 @@ def test_titles_are_those_of_the_papers_and_all_differ() -> None:
 def test_scores_are_shown_in_one_line_in_their_order() -> None:
     assert show_scores({"mrr": 0.5, "hits@20": 0.25, "loss": 1.5}) == "MRR 50.00%, Hits@20 25.00%, loss 1.5000"
     assert show_scores({}) == ""
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_chance_does_not_depend_on_its_place_in_a_tensor(dtype: torch.dtype) -> None:
+    logits = torch.randn(997, generator=torch.Generator().manual_seed(0), dtype=dtype) * 4
+    whole = chance(logits)
+    for size in (1, 7, 100):
+        assert torch.equal(torch.cat([chance(part) for part in logits.split(size)]), whole)
+    torch.testing.assert_close(whole, logits.sigmoid())
+    assert chance(torch.tensor([-1e4, 1e4], dtype=dtype)).tolist() == [0, 1]

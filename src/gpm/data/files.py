@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpm.archives import DENSEST, check_zip
 from gpm.data.catalog import CATALOG, allow_pyg_data, load_dataset, spell
@@ -13,8 +16,12 @@ from gpm.graph import Graph
 from gpm.scratch import restore
 from gpm.storage import HEADER
 
+if TYPE_CHECKING:
+    from gpm.importer.sources import Table
+
 PYG_FILES = (".pt", ".pth")
 _FEW_NODES = 10_000_000  # that any file may have, however small
+PAIRS = 1 << 16  # that are read at a time
 
 
 def load_graph(source: str | Path, *, directed: bool = False) -> Graph:
@@ -62,24 +69,58 @@ def _import(path: Path, directed: bool) -> Graph:
 
 def read_pairs(path: Path) -> list[tuple[str, str]]:
     """Pairs of names in a table, whose columns are found and whose names are kept as those of a table of edges."""
+    with opening_pairs(path) as pairs:
+        return [pair for block in pairs.read() for pair in block]
+
+
+@dataclass(frozen=True)
+class PairTable:
+    """A table of pairs of names that may be larger than memory. Made by `opening_pairs`.
+
+    Attributes:
+        table: The table.
+        ends: SQL of the two names.
+    """
+
+    table: Table
+    ends: str
+
+    def read(self, first: int = 0, last: int | None = None) -> Iterator[list[tuple[str, str]]]:
+        """The pairs of some rows, counted from 0, in the order of the table, some thousands at a time."""
+        from gpm.importer.sources import reading
+
+        base, number = self.table.base, first
+        end = "" if last is None else f" AND gpm_row < {last}"
+        query = f"SELECT {self.ends}, gpm_row FROM {self.table.numbered()} WHERE gpm_row >= {first}{end}"
+        with reading(self.table):
+            base.execute(query)  # it keeps the order, see `connect`; to sort would take memory for all rows
+            while rows := base.fetchmany(PAIRS):
+                for place, (source, target, row) in enumerate(rows, number):
+                    if row != place:
+                        raise RuntimeError(f"{self.table.title}: row {row} came in the place of row {place}")
+                    if source is None or target is None:
+                        where = self.table.where(row)
+                        raise GpmError(f"{where}: a pair needs two names; mend or remove the row.")
+                yield [(source, target) for source, target, _ in rows]
+                number += len(rows)
+        if not number:
+            raise GpmError(f"{self.table.path} holds no pairs; write one 'source,target' per line.")
+
+
+@contextmanager
+def opening_pairs(path: Path) -> Iterator[PairTable]:
+    """Open a table of pairs, of which no more is read than is asked for."""
     from gpm.importer.connection import connect
     from gpm.importer.ids import id_of
     from gpm.importer.roles import Draft, find_ends
-    from gpm.importer.sources import open_table, reading
+    from gpm.importer.sources import open_table
 
     with connect() as base:
         table = open_table(base, path)
         draft = Draft("edges", table, {})
         find_ends(draft)
-        ends = ", ".join(id_of(table, draft.having(role)[0], "VARCHAR") for role in ("source", "target"))
-        with reading(table):
-            rows = base.execute(f"SELECT {ends} FROM {table.numbered()} ORDER BY gpm_row").fetchall()
-        for number, pair in enumerate(rows):
-            if None in pair:
-                raise GpmError(f"{table.where(number)}: a pair needs two names; mend or remove the row.")
-    if not rows:
-        raise GpmError(f"{path} holds no pairs; write one 'source,target' per line.")
-    return [(a, b) for a, b in rows]
+        ends = (id_of(table, draft.having(role)[0], "VARCHAR") for role in ("source", "target"))
+        yield PairTable(table, ", ".join(ends))
 
 
 def _read_pyg(path: Path) -> Graph:

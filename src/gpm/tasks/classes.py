@@ -14,7 +14,7 @@ from torchmetrics.functional import classification as scores
 
 from gpm.errors import GpmError
 from gpm.tables import distinct
-from gpm.tasks.metrics import METRICS, cool
+from gpm.tasks.metrics import METRICS, chance, cool
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +107,7 @@ class ClassTask:
     def answers(self, logits: Tensor, temperature: float = 1.0) -> Tensor:
         """`[B, C]`: of the classes, adding up to 1; or of each label."""
         logits = cool(logits, temperature)
-        return logits.sigmoid() if self.multilabel else logits.softmax(-1)
+        return chance(logits) if self.multilabel else logits.softmax(-1)
 
     def score(self, logits: Tensor, targets: Tensor) -> dict[str, float]:
         """The metric, and accuracy and loss beside it. Shares are between 0 and 1."""

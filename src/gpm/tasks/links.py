@@ -13,7 +13,7 @@ from torch.nn import functional
 from torchmetrics.functional import classification as scores
 
 from gpm.errors import GpmError
-from gpm.tasks.metrics import METRICS, cool
+from gpm.tasks.metrics import METRICS, chance, cool
 
 HITS = (20, 50, 100)
 
@@ -62,7 +62,7 @@ class LinkTask:
 
     def answers(self, logits: Tensor, temperature: float = 1.0) -> Tensor:
         """Probabilities `[B, 1]`."""
-        return cool(logits, temperature).sigmoid()
+        return chance(cool(logits, temperature))
 
     def score(self, logits: Tensor, targets: Tensor) -> dict[str, float]:
         """All metrics, the chosen one first.

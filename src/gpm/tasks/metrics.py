@@ -53,3 +53,11 @@ def show_scores(scores: dict[str, float]) -> str:
 def cool(logits: Tensor, temperature: float) -> Tensor:
     """Logits by a temperature: above 1 the probabilities are less sure. In double precision, so that none are tied."""
     return logits if temperature == 1 else logits.double() / temperature
+
+
+def chance(logits: Tensor) -> Tensor:
+    """The probability of yes, 1 / (1 + exp(-x)): the same to the last bit wherever in a tensor a number stands.
+
+    Torch's own sigmoid rounds the last few numbers of a tensor, or of a thread's share of it, in another way.
+    """
+    return logits.sigmoid() if logits.requires_grad else 1 / (1 + (-logits).exp())
