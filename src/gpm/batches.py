@@ -8,6 +8,7 @@ instances go to them, and what a batch touches comes back. A mapped graph is sha
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -159,6 +160,13 @@ class Times:
     def __init__(self) -> None:
         names = ("sampling", "gathering", "waiting", "computing", "communicating", "total")
         self.seconds = dict.fromkeys(names, 0.0)
+        self.per_step: list[float] = []  # by epoch
+
+    @property
+    def seconds_per_step(self) -> float:
+        """The median over epochs; without the first of several, in which things are made ready."""
+        later = self.per_step[1:] or self.per_step
+        return statistics.median(later) if later else 0.0
 
     def add(self, seconds: dict[str, float]) -> None:
         """Add what some piece of work took."""
