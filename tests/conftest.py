@@ -26,6 +26,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # at exit some libraries count what was not collected
+
+
 @pytest.fixture
 def raw_files(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of raw files that GPM_RAW names; the data root is a fresh one. The marker says which are needed."""
