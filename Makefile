@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: setup demo test lint bench bench-walks bench-model bench-graphs bench-import bench-compare bench-explain \
+.PHONY: setup demo test lint style bench bench-walks bench-model bench-graphs bench-import bench-compare bench-explain \
 	bench-trust docs clean
 
 setup: .venv/.ready
@@ -19,13 +19,19 @@ setup: .venv/.ready
 demo: setup
 	@$(BIN)/gpm demo --out demo
 
-test: setup lint
-	@$(BIN)/python -m pytest -n 2 --dist loadfile
+# Types are checked beside the tests: alone, mypy would leave a core idle.
+test: setup style
+	@$(BIN)/mypy & types=$$!; \
+	$(BIN)/python -m pytest -n 2 --dist worksteal; tests=$$?; \
+	wait $$types || { echo "mypy found mistakes: see above, or make lint"; exit 1; }; \
+	exit $$tests
 
-lint: setup
+lint: style
+	@$(BIN)/mypy
+
+style: setup
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
 
 bench: bench-walks bench-model bench-graphs bench-import
 

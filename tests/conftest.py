@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,8 +11,23 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("gpm", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # before anything loads OpenMP or BLAS
+    os.environ.setdefault(_threads, "1")
+
+settings.register_profile(
+    "gpm", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow],
+    max_examples=int(os.environ.get("GPM_EXAMPLES", "40")),
+)  # fmt: skip
 settings.load_profile("gpm")
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays: the garbage collector need not look through it again and again."""
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # at exit some libraries count what was not collected
 
 
 @pytest.fixture
@@ -49,6 +65,14 @@ def one_thread() -> Iterator[None]:
 def one_thread_for_all() -> Iterator[None]:
     """One thread for a module, also for the runs that its tests share."""
     with _alone():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_waiting_for_the_disk() -> Iterator[None]:
+    """No test cuts the power: syncing takes long, and tells nothing. `tests/test_files.py` asks when it is called."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)
         yield
 
 

@@ -21,11 +21,6 @@ from gpm.scratch import put_aside
 PLAN = Plan({"seed": 0, "lr": 0.1, "data": "graph"}, 1, False, "blake2b:0", "1.0", {"name": "x"})
 
 
-@pytest.fixture(autouse=True)
-def _without_syncing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda handle: None)  # it takes long, and tells us nothing
-
-
 def _fill(part: Path, text: str) -> None:
     (part / "config.yaml").write_text(f"lr: {text}\n")
     (part / "below").mkdir()

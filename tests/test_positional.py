@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -138,7 +138,6 @@ def _count_rings(graph: Graph, dim: int) -> NDArray:
     return counts
 
 
-@settings(max_examples=60)
 @given(
     edge_lists(6, 12),
     st.booleans(),
@@ -234,7 +233,6 @@ def _collect(parts: list[tuple[int, NDArray]], order: NDArray | None = None, **o
 _EMPTY = (0, np.zeros((2, 0), dtype=np.int64))
 
 
-@settings(max_examples=60)
 @given(
     st.lists(st.just(_EMPTY) | edge_lists(9, 20), max_size=8),
     st.fixed_dictionaries({"undirected": st.booleans(), "duplicates": st.sampled_from(["merge", "keep"])}),

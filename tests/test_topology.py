@@ -105,7 +105,7 @@ def test_shape_keys_are_equal_just_where_the_visited_subgraphs_are_isomorphic(gr
 def test_every_graph_up_to_nine_nodes_has_a_shape_key_of_its_own() -> None:
     """Isomorphic graphs share a key, so as many keys as there are graphs means that none share who should not.
 
-    Every graph of n+1 nodes is one of n nodes and a further node joined to some of them.
+    Every graph of n+1 nodes is one of n nodes and a further node, joined to at least as many as any other node is.
     """
     found = np.zeros((1, 1), dtype=np.uint64)
     assert len(COUNTS) == EXACT_SHAPE
@@ -115,6 +115,8 @@ def test_every_graph_up_to_nine_nodes_has_a_shape_key_of_its_own() -> None:
         bits = (joined[:, None] >> np.arange(n, dtype=np.uint64)) & np.uint64(1)
         rows[:, :n] = np.repeat(found, 2**n, axis=0) | (bits << np.uint64(n))
         rows[:, n] = joined
+        degrees = ((rows[:, :, None] >> np.arange(n + 1, dtype=np.uint64)) & np.uint64(1)).sum(-1)
+        rows = rows[degrees[:, n] == degrees.max(1)]
         first, _ = distinct(shape_keys(rows, np.full(len(rows), n + 1)))
         assert len(first) == count
         found = rows[first]

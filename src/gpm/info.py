@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import os
 import platform
@@ -38,6 +39,7 @@ def describe_environment() -> dict[str, Any]:
     }
 
 
+@functools.cache  # each is a file to parse, and every run asks for all
 def _version(package: str) -> str | None:
     try:
         return importlib.metadata.version(package)

@@ -27,7 +27,7 @@ def _walk(graph: Graph, start: int, length: int, rng: np.random.Generator) -> li
     return walk
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(graphs(), st.integers(0, 99), st.integers(0, 15), st.sampled_from(["node", "graph"]))
 def test_exactly_the_edges_among_drawn_nodes_are_drawn(graph: Graph, seed: int, room: int, level: str) -> None:
     rng = np.random.default_rng(seed)

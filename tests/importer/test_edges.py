@@ -44,7 +44,7 @@ def _write(folder: Path, ends: Ends, ids: Ids, **options: Any) -> Graph:
 WEIGHTS = st.sampled_from([0.0, 0.1, 0.25, 1.0, 3.0, 1e300])
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     drawn=edge_lists(),
     weights=st.none() | st.lists(WEIGHTS, min_size=40, max_size=40),
