@@ -110,13 +110,14 @@ def test_every_graph_up_to_nine_nodes_has_a_shape_key_of_its_own() -> None:
     found = np.zeros((1, 1), dtype=np.uint64)
     assert len(COUNTS) == EXACT_SHAPE
     for n, count in enumerate(COUNTS[1:], 1):
-        joined = np.tile(np.arange(2**n, dtype=np.uint64), len(found))
-        rows = np.zeros((len(joined), n + 1), dtype=np.uint64)
-        bits = (joined[:, None] >> np.arange(n, dtype=np.uint64)) & np.uint64(1)
-        rows[:, :n] = np.repeat(found, 2**n, axis=0) | (bits << np.uint64(n))
+        places = np.arange(n, dtype=np.uint64)
+        bits = (np.arange(2**n, dtype=np.uint64)[:, None] >> places) & np.uint64(1)
+        degrees = ((found[:, :, None] >> places) & np.uint64(1)).sum(-1).astype(np.uint8)
+        most = (degrees[:, None] + bits.astype(np.uint8)).max(-1)
+        old, joined = np.nonzero(bits.sum(1) >= most)
+        rows = np.zeros((len(old), n + 1), dtype=np.uint64)
+        rows[:, :n] = found[old] | (bits[joined] << np.uint64(n))
         rows[:, n] = joined
-        degrees = ((rows[:, :, None] >> np.arange(n + 1, dtype=np.uint64)) & np.uint64(1)).sum(-1)
-        rows = rows[degrees[:, n] == degrees.max(1)]
         first, _ = distinct(shape_keys(rows, np.full(len(rows), n + 1)))
         assert len(first) == count
         found = rows[first]
