@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import os
 import signal
+import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +118,20 @@ def test_a_rank_that_dies_ends_the_run_and_the_same_command_goes_on(alone: Path,
 def test_ranks_that_are_started_again_go_on(alone: Path, tmp_path: Path) -> None:
     launch(_die_once, {"folder": tmp_path / "run", "marker": tmp_path / "died"}, 2, 1, 1)
     assert (tmp_path / "died").exists()
+    _assert_same(alone / "nodes", tmp_path / "run")
+
+
+def test_two_machines_train_together(alone: Path, tmp_path: Path) -> None:
+    """Two agents that meet on the loopback, as two machines would, each with a rank of its own."""
+    _graph("nodes").save(tmp_path / "graph")
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        port = str(probe.getsockname()[1])
+    flags = [f"--{key}={value}" for key, value in (SMALL | CASES["nodes"]).items()]
+    command = [sys.executable, "-m", "gpm", "train", str(tmp_path / "graph"), "--out", str(tmp_path / "run"), *flags]
+    where = os.environ | {"MASTER_ADDR": "localhost", "MASTER_PORT": port}
+    machines = [subprocess.Popen([*command, "--devices=1", "--nodes=2"], env=where) for _ in range(2)]
+    assert [machine.wait(timeout=300) for machine in machines] == [0, 0]
     _assert_same(alone / "nodes", tmp_path / "run")
 
 
