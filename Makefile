@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
 .PHONY: setup demo test lint style bench bench-walks bench-model bench-graphs bench-import bench-compare bench-explain \
-	bench-trust docs clean
+	bench-trust bench-scale docs clean
 
 setup: .venv/.ready
 
@@ -60,6 +60,13 @@ bench-trust: setup
 	@$(BIN)/python benchmarks/kill.py --kills 200 --aimed 200 --out results/trust/kill.json
 	@$(BIN)/python benchmarks/roundtrip.py --out results/trust/roundtrip.json
 	@$(BIN)/python benchmarks/tables.py karate mutag twitch-pt actor
+	@$(BIN)/python benchmarks/table.py
+
+# Half an hour and 20 GB of disk in scale-work: a graph of ogbn-products' size, walks, steps, ranks, sizes of models.
+bench-scale: setup
+	@for what in products walks steps ranks sizes; do $(BIN)/python benchmarks/scale.py $$what || exit 1; done
+	@$(BIN)/python benchmarks/planned.py results/scale/plan.json
+	@$(BIN)/python benchmarks/scale.py summary
 	@$(BIN)/python benchmarks/table.py
 
 # Hours of training: GPM beside baselines on links and graphs, then the tables of the README.

@@ -396,7 +396,7 @@ def summarise() -> None:
     }  # fmt: skip
     save("summary", content)
     if steps:
-        plot(steps, RESULTS / "steps.svg")
+        plot(steps, HERE.parent / "docs" / "scale-steps.svg")
 
 
 def plot(steps: dict[str, Any], path: Path) -> None:
@@ -423,7 +423,6 @@ def plot(steps: dict[str, Any], path: Path) -> None:
             f"The cost of a step: {steps['growth']:.2f} times from {nodes[0]:,} to {nodes[-1]:,} nodes", fontsize=10
         )
         figure.savefig(path, metadata={"Date": None})
-        figure.savefig(path.with_suffix(".png"), dpi=110)
 
 
 def main() -> None:

@@ -312,6 +312,87 @@ def describe_roundtrip() -> str:
     )
 
 
+def read_scale() -> Result:
+    """The raw measurements of `benchmarks/scale.py` and `planned.py`, by what was measured."""
+    paths = sorted((ROOT / "results" / "scale").glob("*.json"))
+    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in paths}
+
+
+def describe_scale() -> str:
+    """What scale costs, in a few sentences, as the README shows it."""
+    found = read_scale()
+    if not {"products", "steps", "ranks"} <= set(found):
+        return NOT_YET
+    products, steps, ranks = found["products"], found["steps"], found["ranks"]
+    rows = steps["rows"]
+    return "\n".join([
+        "A made-up graph of the size of ogbn-products (2,449,029 nodes, 123,718,024 directed edges, 100 features, 47 classes) is generated,",
+        f"imported, trained on for {products['steps']} steps and scored on all 2.2 million test nodes within **{products['peak_gb']:.1f} GB** of resident memory, mapped",
+        f"pages included ({products['test']['accuracy']:.1%} of them right, where a network on features alone has {products['features_alone']:.1%}). A training step costs",
+        f"**{steps['growth']:.2f} times** as much on {rows[-1]['nodes']:,} nodes as on {rows[0]['nodes']:,}. Two ranks of one thread are **{ranks['speedup']:.2f} times** as fast as one, on the same",
+        f"curve (largest difference {ranks['largest_difference_of_curves']:.1e}); {ranks['communicating_share']:.1%} of their time is communication. Measured on two shared cores without a GPU:",
+        "[results/scale](results/scale), [docs/scale.md](docs/scale.md).",
+    ])  # fmt: skip
+
+
+def describe_scale_tables() -> str:
+    """The same in tables, as the docs show it."""
+    found = read_scale()
+    if not {"products", "steps", "ranks", "walks", "sizes"} <= set(found):
+        return NOT_YET
+    products, steps, ranks, walks = (found[name] for name in ("products", "steps", "ranks", "walks"))
+    lines = [
+        f"On two shared cores without a GPU ({products['measured']['date']}). {products['what'][0].upper()}{products['what'][1:]}:",
+        "",
+    ]
+    lines += ["| stage | seconds | peak of resident memory |", "|---|---|---|"]
+    lines += [
+        f"| {name} | {stage['seconds']:,.0f} | {stage['peak_gb']:.2f} GB |"
+        for name, stage in products["stages"].items()
+    ]
+    lines += [
+        "",
+        f"Test accuracy after {products['steps']} steps of {products['batch']} nodes: {products['test']['accuracy']:.1%}; a network on features alone: {products['features_alone']:.1%}.",
+    ]
+    lines += [
+        "",
+        f"All {walks['walks']:,} walks of eight steps (128 from every node) take {walks['seconds']:.0f} s. The paper has 2 minutes on an A40; a copy here moves",
+        f"{statistics.median(walks['bandwidth_gb_s']):.1f} GB/s, {walks['ratio_of_bandwidths']:.0f} times less than the A40's 696 GB/s, by which {walks['allowed_seconds']:,.0f} s would be the same.",
+        "", "| nodes | sampling | gathering | computing | a step |", "|---|---|---|---|---|",
+    ]  # fmt: skip
+    lines += [
+        f"| {row['nodes']:,} | "
+        + " | ".join(f"{1000 * row[key]:.1f} ms" for key in ("sampling", "gathering", "computing", "total"))
+        + " |"
+        for row in steps["rows"]
+    ]
+    lines += [
+        "",
+        "![The cost of a step by the size of the graph](scale-steps.svg)",
+        "",
+        f"{steps['what'][0].upper()}{steps['what'][1:]}.",
+        "",
+    ]
+    peer = f"{ranks['sage_speedup']:.2f} times" if ranks.get("sage_speedup") else "not measured"
+    rates = {key: statistics.median(each) for key, each in ranks["steps_per_second"].items()}
+    lines += ["| one thread each, batch of 512 | one rank | two ranks | speed |", "|---|---|---|---|"]
+    lines += [f"| gpm | {rates['gpm 1']:.2f} steps/s | {rates['gpm 2']:.2f} steps/s | {ranks['speedup']:.2f} times |"]
+    if "sage 2" in rates:
+        lines += [
+            f"| GraphSAGE, NeighborLoader | {rates['sage 1']:.2f} steps/s | {rates['sage 2']:.2f} steps/s | {peer} |"
+        ]
+    lines += [
+        "", f"The curves of one rank and of two differ by at most {ranks['largest_difference_of_curves']:.1e} in loss and accuracy; test accuracy is {ranks['test']['1']['accuracy']:.2%} and {ranks['test']['2']['accuracy']:.2%}; {ranks['communicating_share']:.1%} of the time",
+        "of two ranks is communication, waiting for each other included.", "",
+        "| size | parameters, Arxiv | the paper | parameters, Products | the paper | a step of 32 instances |", "|---|---|---|---|---|---|",
+    ]  # fmt: skip
+    lines += [
+        f"| {row['size']} | {row['millions']['arxiv']:.2f} M | {row['paper_millions']['arxiv']:.2f} M | {row['millions']['products']:.2f} M | {row['paper_millions']['products']:.2f} M | {1000 * row['plain']['seconds_per_step']:,.0f} ms |"
+        for row in found["sizes"]["rows"]
+    ]
+    return "\n".join(lines)
+
+
 def _plus_minus(figure: dict[str, float]) -> str:
     return f"{figure['mean']:.2f} ± {figure['std']:.2f}"
 
@@ -388,6 +469,8 @@ PLACES = [
     Place("docs/trust.md", "kills", describe_kills),
     Place("docs/trust.md", "fuzz", describe_fuzz),
     Place("docs/trust.md", "roundtrip", describe_roundtrip),
+    Place("README.md", "scale", describe_scale),
+    Place("docs/scale.md", "scale", describe_scale_tables),
 ]
 
 

@@ -152,7 +152,7 @@ def test_a_mistake_is_told_once_and_leaves_nothing(tmp_path: Path) -> None:
     ("options", "sentence"),
     [
         ({"devices": 0}, "devices must be a whole number of at least 1"),
-        ({"workers": -1}, "workers must be a whole number of at least 0"),
+        ({"workers": -1}, "workers must not be negative, got -1"),
         ({"nodes": 0}, "nodes must be a whole number of at least 1"),
         ({"nodes": "2"}, "2 machines must know where to meet: set MASTER_ADDR"),
         ({"devices": 2, "device": "mps"}, "device 'mps' is not available|do not share one mps"),

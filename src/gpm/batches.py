@@ -148,11 +148,6 @@ class Batch:
         content = self.content.to(device) if hasattr(self.content, "to") else self.content
         return replace(self, content=content, targets=self.targets.to(device, non_blocking=True))
 
-    def pin_memory(self) -> Batch:
-        """Page-locked where a device can copy from; see `torch.utils.data`."""
-        content = self.content.pin_memory() if hasattr(self.content, "pin_memory") else self.content
-        return replace(self, content=content, targets=self.targets.pin_memory())
-
 
 class Times:
     """Where the time of training goes, in seconds."""
@@ -224,16 +219,13 @@ class Loader:
         sampler: Says which.
         workers: Processes that prepare; 0 for none.
         start: How a process begins: fork or spawn; by default as the system does it.
-        pin: Whether batches go to a device that copies from page-locked memory.
     """
 
-    def __init__(
-        self, dataset: Prepared, sampler: Batches, workers: int = 0, start: str | None = None, pin: bool = False
-    ) -> None:
+    def __init__(self, dataset: Prepared, sampler: Batches, workers: int = 0, start: str | None = None) -> None:
         self.dataset, self.sampler, self.workers = dataset, sampler, workers
         more: dict[str, Any] = {"persistent_workers": True, "prefetch_factor": AHEAD, "worker_init_fn": _begin_worker}
         self._inner: DataLoader[Batch] = DataLoader(
-            dataset, sampler=sampler, batch_size=None, num_workers=workers, pin_memory=pin,
+            dataset, sampler=sampler, batch_size=None, num_workers=workers,
             **(more | {"multiprocessing_context": start} if workers else {}),
         )  # fmt: skip
         self.waited = 0.0

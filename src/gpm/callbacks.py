@@ -174,8 +174,8 @@ class SaveState(Checkpoint):
             return
 
         def note(number: int, frame: Any) -> None:
-            if self.interrupted and time.monotonic() - self._told < ONCE:  # whoever started us passes the same on
-                return
+            if self.interrupted and self.world.size > 1 and time.monotonic() - self._told < ONCE:
+                return  # whoever started us passes on what we were told already
             if self.interrupted:
                 raise StoppedError
             self.interrupted, self._told = True, time.monotonic()

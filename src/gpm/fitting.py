@@ -46,6 +46,7 @@ from gpm.tasks.metrics import METRICS, show_scores
 from gpm.weights import load_weights, save_weights
 
 Strategy = Literal["ddp", "fsdp"]
+MOST_PREDICTIONS = 1_000_000  # instances of the test part whose answers are kept in the run folder
 Tracker = Literal["none", "tensorboard", "wandb", "mlflow"]
 _log = logging.getLogger("gpm")
 
@@ -323,7 +324,10 @@ def _finish(run: Run, found: Trained, job: Job) -> None:
     config, metric, best_epoch, rows = run.config, run.config.metric, found.best_epoch, found.rows
     said = {part: _read(job, run.split, run.predictor, part) for part in ("val", "test")}
     scores = {part: run.score(part, logits) for part, logits in said.items()}
-    run.describe(run.split.test, said["test"]).save(run.folder / PREDICTIONS)
+    if len(run.split.test) <= MOST_PREDICTIONS:
+        run.describe(run.split.test, said["test"]).save(run.folder / PREDICTIONS)
+    else:
+        _log.info("answers of more than %s instances are not kept; see gpm predict --shard", f"{MOST_PREDICTIONS:,}")
     used = f", with {config.pool} patterns" if config.model == "gpm" else ""
     content = {
         "data": run.data.title, "task": run.data.level, "model": config.model, "metric": metric, "val": scores["val"],

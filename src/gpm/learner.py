@@ -145,7 +145,8 @@ class Learner(pl.LightningModule):
         config = self.config
         if config.val_patterns:
             return config.val_patterns
-        read = len(self.split.train) * (1 if self.examples.pairs is None else 2)  # as many non-edges
+        read = min(len(self.split.train), self.steps_per_epoch * config.batch)
+        read *= 1 if self.examples.pairs is None else 2  # as many non-edges
         worth = VALIDATION_SHARE * (1 + BACKWARD) * config.patterns * read / max(1, len(self.split.val))
         return min(config.pool, max(config.patterns, int(worth) // len(config.lengths) * len(config.lengths)))
 

@@ -111,7 +111,12 @@ def train(
     for name, count, least in (("threads", threads, 0), ("workers", workers, 0), ("devices", devices, 1),
                                ("restarts", restarts, 0), ("nodes", machines, 1)):  # fmt: skip
         if isinstance(count, bool) or not isinstance(count, int) or count < least:
-            raise GpmError(f"{name} must be a whole number of at least {least}, got {count!r}.")
+            rule = (
+                f"must be a whole number of at least {least}"
+                if least or not isinstance(count, int)
+                else "must not be negative"
+            )
+            raise GpmError(f"{name} {rule}, got {count!r}.")
     if strategy not in get_args(Strategy):
         raise GpmError(f"there is no strategy {strategy!r}; choose one of {', '.join(get_args(Strategy))}.")
     if devices * machines > 1 and find_world().size == 1:
@@ -192,6 +197,7 @@ def _lead(
         work = _take(out, chosen, plan)
         if own is not None:
             _move(own, work)
+            data = _load(work.part / GRAPH, chosen.config)  # from where it is now, for whoever maps it again
     with work:
         _check_ranks(team, chosen.config)
         return _work(work, chosen, data, team, track, quiet)
