@@ -24,7 +24,7 @@ from gpm.planning.constants import GRAPH, KEPT
 from gpm.summary import environment
 
 CONFIGURATIONS = (("xs", 256), ("s", 64), ("l", 16))
-OPTIONS = "--threads 2 --epochs 1 --epoch_steps 15 --pool 16 --split 98/1/1 --seed 0".split()
+OPTIONS = ["--threads", "2", "--epochs", "1", "--epoch_steps", "15", "--pool", "16", "--split", "98/1/1", "--seed", "0"]
 
 
 def run(words: list[str], root: Path) -> float:

@@ -21,15 +21,19 @@ from gpm.data.catalog import data_root
 from gpm.errors import GpmError
 from gpm.files import read_json, write_json
 from gpm.planning.counting import peak_bytes
-from gpm.planning.measuring import Bench, Costs, chunk, measure
+from gpm.planning.measuring import Bench, Costs, measure
 from gpm.planning.subject import Stated, Subject
 
 KEPT = "plan.json"  # in the data root
 STATE = 16  # bytes that weight, gradient and the two averages of AdamW take of each parameter
 MOST_OVERHEAD = 0.005  # seconds; what looks like more is a busy machine
 GRAPH = Stated(20_000, 100_000, 64, 4)
-_PLAIN: dict[str, Any] = {"pool": 16, "split": "96/2/2", "epochs": 1, "epoch_steps": 5}
-TRAININGS: tuple[dict[str, Any], ...] = (_PLAIN | {"batch": 16}, _PLAIN | {"size": "s", "batch": 128})
+_PLAIN: dict[str, Any] = {"pool": 16, "split": "96/2/2", "epochs": 1}
+# Of a narrow model: much memory for little work.
+TRAININGS: tuple[dict[str, Any], ...] = (
+    _PLAIN | {"batch": 16, "epoch_steps": 9},
+    _PLAIN | {"batch": 2048, "epoch_steps": 3},
+)
 
 
 @dataclass(frozen=True)
@@ -73,22 +77,14 @@ def find_costs(subject: Subject, instances: int, threads: int, again: bool = Fal
 def measure_constants(threads: int) -> Constants:
     """Train twice in processes of their own, and compare with what their tensors take."""
     found = [_train(number, threads) for number in range(len(TRAININGS))]
-    weights, tensors, seconds = zip(*(_expect(options) for options in TRAININGS), strict=True)
-    peaks = [peak - held for (peak, _), held in zip(found, weights, strict=True)]
-    factor = min(3.0, max(1.0, (peaks[1] - peaks[0]) / (tensors[1] - tensors[0])))
-    process = max(1e8, peaks[0] - factor * tensors[0] - GRAPH.file_bytes)
-    return Constants(process, factor, min(MOST_OVERHEAD, max(0.0, found[0][1] - seconds[0])))
-
-
-def _expect(options: dict[str, Any]) -> tuple[int, float, float]:
-    """Bytes of weights and of other tensors of a training, and the seconds of its step."""
-    subject = Subject.of(Config(**options), GRAPH.sample())
-    bench, batch = Bench(subject), subject.config.batch
-    bench.step(batch)
-    seconds = statistics.median(sum(bench.step(batch).values()) for _ in range(9))
-    instances = chunk(subject, subject.config.pool, subject.count("val"))
-    tensors = max(bench.step_bytes(batch), bench.read_bytes(instances, subject.config.pool, None))
-    return STATE * bench.model.count_parameters(), tensors, seconds
+    benches = [Bench(Subject.of(Config(**options), GRAPH.sample())) for options in TRAININGS]
+    low, high = (bench.step_bytes(bench.config.batch) for bench in benches)
+    peaks = [peak for peak, _ in found]
+    factor = min(3.0, max(1.0, (peaks[1] - peaks[0]) / (high - low)))
+    weights = STATE * benches[0].model.count_parameters()
+    process = max(1e8, peaks[1] - factor * high - weights - GRAPH.file_bytes)
+    seconds = statistics.median(sum(benches[0].step(TRAININGS[0]["batch"]).values()) for _ in range(9))
+    return Constants(process, factor, min(MOST_OVERHEAD, max(0.0, found[0][1] - seconds)))
 
 
 def _train(number: int, threads: int) -> tuple[int, float]:
