@@ -23,7 +23,7 @@ from gpm.files import write_json
 from gpm.planning.constants import GRAPH, KEPT
 from gpm.summary import environment
 
-CONFIGURATIONS = (("xs", 256), ("s", 64), ("l", 16))
+CONFIGURATIONS = (("xs", 256), ("s", 32), ("l", 8))
 OPTIONS = ["--threads", "2", "--epochs", "1", "--epoch_steps", "15", "--pool", "16", "--split", "98/1/1", "--seed", "0"]
 
 
@@ -73,7 +73,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("result", type=Path)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--threads", type=int, default=2, help="1 on a machine that others use: threads wait for each other"
+    )
     given = parser.parse_args()
+    OPTIONS[1] = str(given.threads)
     found: dict[tuple[str, int], list[dict[str, dict[str, float]]]] = {each: [] for each in CONFIGURATIONS}
     with tempfile.TemporaryDirectory(prefix="gpm-planned-") as name:
         folder = Path(name)

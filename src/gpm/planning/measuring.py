@@ -172,11 +172,11 @@ def measure(subject: Subject, instances: int) -> Costs:
     parameters = bench.model.count_parameters()
     first = max(1, min(FIRST, instances // 2))
     bench.step(first)  # compiles, and makes the optimizer's state
-    small = _repeat(lambda: bench.step(first))
+    small, fastest = _repeat(lambda: bench.step(first))
     low = bench.step_bytes(first)
-    large = _affordable(instances, first, sum(small.values()), low)
+    large = _affordable(instances, first, fastest, low)
     high = bench.step_bytes(large) if large > first else low
-    slow = _repeat(lambda: bench.step(large)) if large > first else small
+    slow = _repeat(lambda: bench.step(large))[0] if large > first else small
     lines: dict[str, Any] = {
         key: Line(first, small[key], large, slow[key]) for key in ("sampling", "gathering", "computing")
     }
@@ -191,26 +191,37 @@ def _measure_reading(bench: Bench) -> dict[str, Any]:
     subject, predictor = bench.subject, bench.predictor
     patterns = subject.val_patterns(predictor)
     count, _ = predictor.portion(patterns)
-    ends = 2 if subject.data.level == "link" else 1
-    model, began = bench.model.eval(), time.perf_counter()
-    live = LiveBytes()
-    with live:
-        maps = predictor.map_nodes(model, ends * patterns * subject.count("val"))
-        held = live.now
-    mapping = time.perf_counter() - began if maps is not None else 0.0
+    maps, held, mapping = _make_maps(bench, patterns, "val")
+    most = held or _make_maps(bench, subject.config.pool, "test")[1]  # scoring at the end reads more
     whole = chunk(subject, count, subject.count("val"))
     first = max(1, min(4, whole // 2))
     bench.read(first, count, maps)
-    small = _repeat(lambda: bench.read(first, count, maps))["reading"]
+    small, fastest = _repeat(lambda: bench.read(first, count, maps))
     low = bench.read_bytes(first, count, maps)
-    large = _affordable(whole, first, small, low, longest=LONGEST / 4)
+    large = _affordable(whole, first, fastest, low, longest=LONGEST / 4)
     high = bench.read_bytes(large, count, maps) if large > first else low
-    slow = _repeat(lambda: bench.read(large, count, maps))["reading"] if large > first else small
+    slow = _repeat(lambda: bench.read(large, count, maps))[0] if large > first else small
     sizes = (first * count, large * count)
     return {
-        "read_bytes": Line(sizes[0], low, sizes[1], high), "reading": Line(sizes[0], small, sizes[1], slow),
-        "map_bytes": held if maps is not None else 0, "mapping": mapping, "val_patterns": patterns,
-    }  # fmt: skip
+        "read_bytes": Line(sizes[0], low, sizes[1], high),
+        "reading": Line(sizes[0], small["reading"], sizes[1], slow["reading"]),
+        "map_bytes": most,
+        "mapping": mapping,
+        "val_patterns": patterns,
+    }
+
+
+def _make_maps(bench: Bench, patterns: int, part: str) -> tuple[Any, int, float]:
+    """The maps of all nodes, if inference makes them, with their bytes and seconds; of large graphs it does not."""
+    subject = bench.subject
+    if subject.stated is not None and subject.stated.nodes > subject.graph.num_nodes:
+        return None, 0, 0.0
+    ends = 2 if subject.data.level == "link" else 1
+    live, began = LiveBytes(), time.perf_counter()
+    with live:
+        maps = bench.predictor.map_nodes(bench.model.eval(), ends * patterns * subject.count(part))
+        held = live.now
+    return (None, 0, 0.0) if maps is None else (maps, held, time.perf_counter() - began)
 
 
 def chunk(subject: Subject, patterns: int, instances: int) -> int:
@@ -220,17 +231,20 @@ def chunk(subject: Subject, patterns: int, instances: int) -> int:
 
 
 def _affordable(wanted: int, first: int, seconds: float, size: float, longest: float = LONGEST) -> int:
-    """The largest size up to the one wanted that takes neither long nor much memory."""
+    """The largest size up to the one wanted that takes neither long nor much memory; but no line from sizes so close
+    that it tells noise.
+    """
     room = available_bytes() / 4 or 2**31
     most = first * min(longest / max(seconds, 1e-9), room / max(size, 1))
-    return max(first, min(wanted, int(most)))
+    return max(first, min(wanted, max(int(most), 4 * first if size < room / 8 else 0)))
 
 
-def _repeat(work: Callable[[], dict[str, float]]) -> dict[str, float]:
-    """The median of each kind of seconds."""
+def _repeat(work: Callable[[], dict[str, float]]) -> tuple[dict[str, float], float]:
+    """The median of each kind of seconds, and the fewest of all kinds together."""
     began = time.perf_counter()
     found = [work()]
     least, most = REPEATS
     while len(found) < least or (len(found) < most and time.perf_counter() - began < SPENT):
         found.append(work())
-    return {key: statistics.median(each[key] for each in found) for key in found[0]}
+    medians = {key: statistics.median(each[key] for each in found) for key in found[0]}
+    return medians, min(sum(each.values()) for each in found)
