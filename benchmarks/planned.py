@@ -23,7 +23,7 @@ from gpm.files import write_json
 from gpm.planning.constants import GRAPH, KEPT
 from gpm.summary import environment
 
-CONFIGURATIONS = (("xs", 256), ("s", 32), ("l", 8))
+CONFIGURATIONS = (("xs", 256), ("s", 256), ("l", 64))
 OPTIONS = ["--threads", "2", "--epochs", "1", "--epoch_steps", "15", "--pool", "16", "--split", "98/1/1", "--seed", "0"]
 
 
