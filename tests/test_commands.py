@@ -286,7 +286,10 @@ def test_the_help_of_train_has_every_option_and_the_recipes_defaults(capsys: pyt
     assert main(["train", "motifs", "--help"]) == 0
     words = " ".join(capsys.readouterr().out.split())
     assert all(f"--{name}" in words for name in Config().to_dict() if name != "data")
-    assert "At most so many passes over the training part. (type: int, default: 15)" in words
+    assert (
+        "At most so many passes over the training part, or so many times `epoch_steps`. (type: int, default: 15)"
+        in words
+    )
 
 
 # explain

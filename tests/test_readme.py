@@ -19,7 +19,7 @@ from gpm.recipes import Recipe, find_recipe
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SMALL = ["--epochs", "1", "--width", "16"]
-QUICK = {"train": SMALL, "tune": [*SMALL, "--trials", "2"]}
+QUICK = {"train": SMALL, "plan": SMALL, "tune": [*SMALL, "--trials", "2"]}
 SMILES = ["C" * n + end for n in range(1, 7) for end in ("", "O", "N", "C(=O)O", "c1ccccc1")]
 
 
@@ -107,10 +107,12 @@ def test_its_commands_run(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     from gpm import training
+    from gpm.planning import constants
 
     monkeypatch.chdir(tmp_path)
     _write_files()
     monkeypatch.setattr(training, "find_recipe", _stand_in)
+    monkeypatch.setattr(constants, "measure_constants", lambda threads: constants.Constants(5e8, 1.25, 0.0))
     commands = _commands()
     assert {words[0] for words in commands} == set(COMMANDS)
     for words in commands:

@@ -62,7 +62,11 @@ def _rows(folder: Path) -> list[dict[str, str]]:
 
 def _figures(folder: Path) -> dict[str, Any]:
     result = json.loads((folder / "result.json").read_text())
-    return {key: value for key, value in result.items() if key not in ("train_seconds", "date")}
+    return {
+        key: value
+        for key, value in result.items()
+        if key not in ("train_seconds", "time_shares", "seconds_per_step", "date")
+    }
 
 
 def _without_time(rows: list[dict[str, str]]) -> list[dict[str, str]]:

@@ -41,6 +41,10 @@ COMMANDS = {
         "gpm.exporting:export_run",
         "Write a trained model as a program of torch.export, after a check that it says what the run says.",
     ),
+    "plan": (
+        "gpm.planning:plan_run",
+        "Predict the memory and the time of a training before it is started, and say which flag would make it fit.",
+    ),
     "tune": (
         "gpm.tuning:tune",
         "Search for the options that validate best and write them as a recipe; the test part is not read.",
@@ -139,7 +143,8 @@ def _run(command: str, arguments: list[str]) -> int:
     try:
         spelled = _spell_out(arguments, function)
         with_options = "options" in inspect.signature(function).parameters
-        options = _add_options(parser, spelled) if with_options else []
+        own = set(inspect.signature(function).parameters)  # an option of that name is the command's own
+        options = _add_options(parser, spelled, own) if with_options else []
         try:
             parsed = parser.parse_args(spelled).as_dict()
         except SystemExit as stop:  # --help
@@ -164,14 +169,14 @@ def _run(command: str, arguments: list[str]) -> int:
     return 0
 
 
-def _add_options(parser: ArgumentParser, spelled: Sequence[str]) -> list[str]:
+def _add_options(parser: ArgumentParser, spelled: Sequence[str], own: set[str]) -> list[str]:
     """Make a flag of every option; the help shows the defaults of the recipe that the user names, if it is one."""
     from gpm.config import Config, option_names
     from gpm.recipes import find_recipe
 
-    parser.add_class_arguments(Config, skip={"data"})
+    parser.add_class_arguments(Config, skip={"data"} | own & set(option_names()))
     source = next((word.partition("=")[2] for word in spelled if word.startswith("--source=")), "")
-    names = [name for name in option_names() if name != "data"]
+    names = [name for name in option_names() if name != "data" and name not in own]
     if source and (recipe := find_recipe(source)) is not None:
         parser.set_defaults({key: value for key, value in recipe.config.to_dict().items() if key in names})
     return names
@@ -200,7 +205,7 @@ def _spell_out(arguments: Sequence[str], function: Callable[..., Any]) -> list[s
     if "options" in types:
         from gpm.config import Config
 
-        types |= {entry.name: str(entry.type) for entry in fields(Config)}
+        types = {entry.name: str(entry.type) for entry in fields(Config)} | types
     waiting, spelled, listed = list(arguments), list[str](), dict[str, list[str]]()
     # The parser knows no positional with a default: bare words are the values of the first parameters, in order, as
     # long as these are text.

@@ -8,8 +8,8 @@ instances go to them, and what a batch touches comes back. A mapped graph is sha
 from __future__ import annotations
 
 import math
-import statistics
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -155,13 +155,7 @@ class Times:
     def __init__(self) -> None:
         names = ("sampling", "gathering", "waiting", "computing", "communicating", "total")
         self.seconds = dict.fromkeys(names, 0.0)
-        self.per_step: list[float] = []  # by epoch
-
-    @property
-    def seconds_per_step(self) -> float:
-        """The median over epochs; without the first of several, in which things are made ready."""
-        later = self.per_step[1:] or self.per_step
-        return statistics.median(later) if later else 0.0
+        self.per_step = 0.0  # the median of the last epoch
 
     def add(self, seconds: dict[str, float]) -> None:
         """Add what some piece of work took."""
@@ -228,21 +222,28 @@ class Loader:
             dataset, sampler=sampler, batch_size=None, num_workers=workers,
             **(more | {"multiprocessing_context": start} if workers else {}),
         )  # fmt: skip
-        self.waited = 0.0
+        self.waited, self._marks = 0.0, deque[float](maxlen=10_000)
 
     def __len__(self) -> int:
         return len(self.sampler)
 
     def __iter__(self) -> Iterator[Batch]:
         self.waited = 0.0
+        self._marks.clear()
         batches = iter(self._inner)
         while True:
             began = time.perf_counter()
+            self._marks.append(began)
             batch = next(batches, None)
             self.waited += time.perf_counter() - began
             if batch is None:
                 return
             yield batch
+
+    def per_step(self) -> float:
+        """Seconds from one step to the next in this epoch, the median: the first ones are slow."""
+        took = np.diff(list(self._marks)[:: self.sampler.parts])
+        return float(np.median(took)) if len(took) else 0.0
 
 
 def _begin_worker(number: int) -> None:

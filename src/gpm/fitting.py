@@ -335,7 +335,7 @@ def _finish(run: Run, found: Trained, job: Job) -> None:
         "protocol": f"split {run.split.name}; epoch chosen by validation {config.select}; test read once{used}",
         "split_digest": run.split.digest, "best_epoch": best_epoch, "epochs": len(rows),
         "train_seconds": rows[-1]["seconds"], "ranks": job.world.size, "workers": job.workers,
-        "time_shares": found.times.shares(), "seconds_per_step": round(found.times.seconds_per_step, 6),
+        "time_shares": found.times.shares(), "seconds_per_step": round(found.times.per_step, 6),
         "date": time.strftime("%Y-%m-%d"),
     }  # fmt: skip
     write_card(run, content, job.recipe)

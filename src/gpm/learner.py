@@ -156,7 +156,7 @@ class Learner(pl.LightningModule):
             return
         took, waited = time.perf_counter() - self._began, self.loader.waited
         self.times.add({"total": took, "computing": took - waited, "waiting": waited if self.loader.workers else 0.0})
-        self.times.per_step.append(took / self.steps_per_epoch)
+        self.times.per_step = self.loader.per_step()
         self._began = 0.0
         if self.sharded:
             from gpm.strategies import put_together
