@@ -60,7 +60,7 @@ def work(rank: int, folder: str, ranks: int, port: str, out: str) -> None:
     dist.barrier()
     if rank == 0:
         rate = STEPS / (time.perf_counter() - began)
-        Path(out).write_text(json.dumps({"ranks": ranks, "steps_per_second": rate, "loss": float(loss)}))
+        Path(out).write_text(json.dumps({"ranks": ranks, "steps_per_second": rate, "loss": float(loss.detach())}))
     dist.destroy_process_group()
 
 

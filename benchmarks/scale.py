@@ -293,7 +293,7 @@ def measure_ranks(work: Path, repeats: int = 3) -> None:
             rates.setdefault(f"gpm {ranks}", []).append(1 / results[ranks]["seconds_per_step"])
             for kind in ("sage",) if sage_is_possible() else ():
                 said = run([sys.executable, str(HERE / "sage.py"), str(graph), str(ranks)], one)["said"]
-                found = json.loads(said[-1])
+                found = json.loads(next(line for line in reversed(said) if line.startswith("{")))
                 rates.setdefault(f"{kind} {ranks}", []).append(found["steps_per_second"])
                 notes[f"{kind} {ranks}"] = found
         print({key: [round(rate, 2) for rate in each] for key, each in rates.items()})
@@ -391,12 +391,18 @@ def summarise() -> None:
         "communicating_share": ranks.get("communicating_share"), "sage_two_rank_speedup": ranks.get("sage_speedup"),
         "step_cost_growth": steps.get("growth"), "walks_seconds": walks.get("seconds"),
         "walks_allowed_seconds": walks.get("allowed_seconds"), "bandwidth_ratio": walks.get("ratio_of_bandwidths"),
-        "plan_worst_ratio": plan.get("worst_ratio"),
+        "plan_worst_memory_ratio": find_worst(plan, "bytes"), "plan_worst_step_ratio": find_worst(plan, "seconds"),
         "parameters_millions": {row["size"]: row["millions"] for row in found.get("sizes", {}).get("rows", [])},
     }  # fmt: skip
     save("summary", content)
     if steps:
         plot(steps, HERE.parent / "docs" / "scale-steps.svg")
+
+
+def find_worst(plan: dict[str, Any], key: str) -> float | None:
+    """By what the predictions of `benchmarks/planned.py` are off at most, as a factor of 1 or more."""
+    ratios = [row[key]["ratio"] for row in plan.get("configurations", [])]
+    return max((max(ratio, 1 / ratio) for ratio in ratios), default=None)
 
 
 def plot(steps: dict[str, Any], path: Path) -> None:

@@ -393,6 +393,27 @@ def describe_scale_tables() -> str:
     return "\n".join(lines)
 
 
+def describe_plan() -> str:
+    """How well `gpm plan` predicts, as the docs show it."""
+    plan = read_scale().get("plan")
+    if plan is None:
+        return NOT_YET
+    lines = [
+        f"{plan['graph'][0].upper()}{plan['graph'][1:]}, `{plan['options']}`; medians of {len(plan['configurations'][0]['rounds'])} rounds, in which prediction and training take turns,",
+        f"on two shared cores ({plan['date']}).", "",
+        "| size, batch | peak memory, predicted | measured | ratio | step, predicted | measured | ratio | ratio of the step in each round |",
+        "|---|---|---|---|---|---|---|---|",
+    ]  # fmt: skip
+    for row in plan["configurations"]:
+        memory, step = row["bytes"], row["seconds"]
+        each = ", ".join(f"{r['predicted']['seconds'] / r['measured']['seconds']:.2f}" for r in row["rounds"])
+        lines.append(
+            f"| {row['size']}, {row['batch']} | {memory['predicted'] / 1e9:.2f} GB | {memory['measured'] / 1e9:.2f} GB | {memory['ratio']:.2f} | "
+            f"{1000 * step['predicted']:,.0f} ms | {1000 * step['measured']:,.0f} ms | {step['ratio']:.2f} | {each} |"
+        )
+    return "\n".join(lines)
+
+
 def _plus_minus(figure: dict[str, float]) -> str:
     return f"{figure['mean']:.2f} ± {figure['std']:.2f}"
 
@@ -471,6 +492,7 @@ PLACES = [
     Place("docs/trust.md", "roundtrip", describe_roundtrip),
     Place("README.md", "scale", describe_scale),
     Place("docs/scale.md", "scale", describe_scale_tables),
+    Place("docs/scale.md", "plan", describe_plan),
 ]
 
 
