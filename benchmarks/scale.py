@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 NODES, EDGES = 2_449_029, 123_718_024
-STEPS, BATCH, POOL = 200, 256, 16
+STEPS, BATCH, POOL, WARM = 200, 256, 16, 100
 A40_BANDWIDTH, A40_MINUTES = 696.0, 2.0  # GB/s by its data sheet; the paper's time for 128 patterns of every node
 SIZES_OF_GRAPHS = (10_000, 100_000, 1_000_000, NODES)
 PAPER_PARAMETERS = {
@@ -86,7 +86,7 @@ def save(name: str, content: dict[str, Any]) -> None:
     from gpm.summary import environment
 
     RESULTS.mkdir(parents=True, exist_ok=True)
-    facts = {"date": str(date.today()), "command": " ".join(sys.argv[1:]), "load": os.getloadavg()}
+    facts = {"date": str(date.today()), "command": f"benchmarks/scale.py {sys.argv[1]}", "load": os.getloadavg()}
     write_json(RESULTS / f"{name}.json", content | {"measured": facts | {"environment": environment()}})
     print(f"wrote {RESULTS / name}.json")
 
@@ -212,8 +212,8 @@ def measure_steps(work: Path, rounds: int = 15, each: int = 6) -> None:
     keep_memory()
     graphs = {nodes: make_graph(work, nodes)[0] for nodes in SIZES_OF_GRAPHS}
     trainers = {nodes: make_trainer(folder) for nodes, folder in graphs.items()}
-    for step in trainers.values():  # first steps compile and fault pages in
-        for i in range(30):
+    for step in trainers.values():  # first steps compile, and fault in the pages of what is mapped
+        for i in range(WARM):
             step(i)
     spent: dict[int, list[dict[str, float]]] = {nodes: [] for nodes in trainers}
     for i in range(rounds):

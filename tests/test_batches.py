@@ -141,7 +141,7 @@ def test_labels_that_are_not_known_have_no_share() -> None:
     split = random_split(np.zeros(4), "50/25/25", 0)
     examples = Examples(NodeData(graph, "g"), ClassTask.of(labels, "f1"), split, 0)
     whole = np.arange(2)
-    shares = [examples.deal(Draw(0, whole, whole[i : i + 1]))[3] for i in range(2)]
+    shares = [examples.deal(Draw(0, whole, whole[i : i + 1]))[4] for i in range(2)]
     known = [int(np.isfinite(labels[i]).sum()) for i in split.train]
     assert shares == [count / sum(known) for count in known]
 

@@ -52,7 +52,7 @@ def test_a_loader_gives_the_nodes_of_its_part() -> None:
     split = Split(np.array([2, 9, 30]), np.array([1, 5, 8, 50]), np.array([7]), "by hand")
     learner = _learner(split, batch=3)
     (batch,) = list(learner.train_dataloader())
-    assert batch.instances == 3
+    assert batch.terms == 3
     assert batch.share == 1
     assert [batch.tolist() for batch in learner.val_dataloader()] == [[1, 5, 8, 50]]
     assert len(Ids(split.val)) == 4

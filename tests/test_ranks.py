@@ -42,6 +42,12 @@ def _graph(kind: str) -> Graph:
     return Graph.from_edges(edges, 60, undirected=True, x=x, y=y, **extra)
 
 
+def _far_off() -> Graph:
+    """Of values that overflow as soon as weights are large."""
+    graph = _graph("nodes")
+    return Graph.from_edges(graph.edge_index(), 60, x=graph.x, y=graph.y)
+
+
 def _train_cases(folder: Path) -> list[str]:
     """What each rank does."""
     with joined("cpu"):
@@ -96,7 +102,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("ranks", [2, 4])
 def test_ranks_learn_what_one_process_does(ranks: int, alone: Path, tmp_path: Path) -> None:
     """The same curve, weights and figures: with dropout, uneven batches, fresh non-edges and parts of a step."""
     made = launch(_train_cases, {"folder": tmp_path}, ranks, 1, 0)
@@ -151,12 +157,30 @@ def test_a_mistake_is_told_once_and_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
+        (
+            {"lr": 50.0, "clip": 1e9, "epochs": 3},
+            "the validation was never a number: the training diverged; lower --lr",
+        ),
+        ({"bag_of_words": "yes"}, "bag_of_words is for features that are not negative; set it to no"),
+    ],
+)
+def test_a_mistake_that_shows_late_is_told_once_too(options: dict[str, Any], sentence: str, tmp_path: Path) -> None:
+    """While the other ranks carry out what they were told."""
+    with pytest.raises(GpmError, match=f"^{sentence}"):
+        train(_far_off(), out=tmp_path / "run", devices=2, **SMALL | options)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
         ({"devices": 0}, "devices must be a whole number of at least 1"),
         ({"workers": -1}, "workers must not be negative, got -1"),
         ({"nodes": 0}, "nodes must be a whole number of at least 1"),
         ({"nodes": "2"}, "2 machines must know where to meet: set MASTER_ADDR"),
         ({"devices": 2, "device": "mps"}, "device 'mps' is not available|do not share one mps"),
         ({"strategy": "dpd"}, "there is no strategy 'dpd'"),
+        ({"model": "gcn", "accumulate": 2}, "accumulate is for the pattern machine; leave it out for gcn"),
     ],
 )
 def test_flags_of_ranks_are_checked(options: dict[str, Any], sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:

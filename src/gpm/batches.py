@@ -116,13 +116,13 @@ class Examples:
         others = torch.from_numpy(self.data.draw_negatives(self.split, len(ids), self.seed, turn))
         return torch.cat([inputs, others]), torch.cat([targets, targets.new_zeros(len(others))])
 
-    def deal(self, draw: Draw) -> tuple[Tensor, Tensor, Tensor, float]:
-        """Our examples of a step, their targets, their places among all of it, and their share of the loss."""
+    def deal(self, draw: Draw) -> tuple[Tensor, Tensor, Tensor, int, float]:
+        """Our examples of a step, their targets, their places in it, the terms of their loss, and its share of all."""
         inputs, targets = self.draw(torch.from_numpy(self.split.train[draw.whole]), draw.step)
         mine = torch.from_numpy(draw.mine)
         rows = torch.cat([mine + i * len(draw.whole) for i in range(len(inputs) // len(draw.whole))])
-        share = 0.0 if draw.idle else self.task.count(targets[rows]) / max(1, self.task.count(targets))
-        return inputs[rows], targets[rows], rows, share
+        terms = 0 if draw.idle else self.task.count(targets[rows])
+        return inputs[rows], targets[rows], rows, terms, terms / max(1, self.task.count(targets))
 
 
 @dataclass(frozen=True)
@@ -133,14 +133,14 @@ class Batch:
         content: Whatever the model makes logits of.
         targets: What is wanted.
         share: The part of the step's loss that falls on these instances, between 0 and 1.
-        instances: How many there are.
+        terms: How many terms their loss has: instances, or labels that are known.
         seconds: What it took to draw and to gather.
     """
 
     content: Any
     targets: Tensor
     share: float
-    instances: int
+    terms: int
     seconds: dict[str, float] = field(default_factory=dict)
 
     def to(self, device: torch.device | str) -> Batch:
@@ -198,9 +198,9 @@ class Prepared(Dataset[Batch]):
         self.examples, self.prepare = examples, prepare
 
     def __getitem__(self, draw: Any) -> Batch:
-        inputs, targets, rows, share = self.examples.deal(draw)
+        inputs, targets, rows, terms, share = self.examples.deal(draw)
         content, seconds = self.prepare(inputs, draw.step, rows)
-        return Batch(content, targets, share, 0 if draw.idle else len(inputs), seconds)
+        return Batch(content, targets, share, terms, seconds)
 
 
 class Loader:
@@ -250,6 +250,10 @@ def _begin_worker(number: int) -> None:
     """One thread each: there are as many workers as were asked for, and signals are the main process's to handle."""
     import signal
 
+    from gpm import threads
+
+    if threads.is_owner():  # spawned; a forked one has no threads of numba's
+        threads.set_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     torch.set_num_threads(1)

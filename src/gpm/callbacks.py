@@ -52,8 +52,17 @@ class AtomicCheckpoints(TorchCheckpointIO):
     def load_checkpoint(self, path: Any, *arguments: Any, **options: Any) -> dict[str, Any]:
         if self.world.size == 1:
             return self._load(path, *arguments, **options)
-        found: dict[str, Any] = self.world.share(self._load(path, *arguments, **options) if self.world.leads else None)
-        return found
+        found: Any = None
+        if self.world.leads:
+            try:
+                found = self._load(path, *arguments, **options)
+            except GpmError as error:
+                found = str(error)
+        found = self.world.share(found)
+        if isinstance(found, str):
+            raise GpmError(found)
+        checkpoint: dict[str, Any] = found
+        return checkpoint
 
     def _load(self, path: Any, *arguments: Any, **options: Any) -> dict[str, Any]:
         try:

@@ -25,7 +25,7 @@ from gpm.facts import MODEL, write_facts
 from gpm.files import write_json
 from gpm.folder import PART, is_complete, target_of
 from gpm.predictor import Predicts
-from gpm.ranks import ALONE, LostError, World, is_lost
+from gpm.ranks import ALONE, LostError, World, is_lost, ordering, release
 from gpm.recipes import Recipe, is_comparable
 from gpm.run import (
     CONFIG,
@@ -93,12 +93,14 @@ def carry_out(job: Job) -> Run:
     else:
         begun = (folder / CONFIG).is_file()
         split = Split.load(folder / SPLIT, follow=False) if begun else draw_split(job.data, job.config)
-        if job.world.size > 1:
-            job.world.share(Order(replace(job, data=cast(Any, None)), split, (folder / STATE).is_file()))
-        prepared = _prepare(job, split)  # before anything is written: most mistakes show here
-        if not begun:
-            _begin(job, split)
-        run = _fit(job, split, *prepared)
+        saved = begun and (folder / STATE).is_file()
+        with ordering():
+            if job.world.size > 1:
+                job.world.share(Order(replace(job, data=cast(Any, None)), split, saved))
+            prepared = _prepare_together(job, split)  # before anything is written: most mistakes show here
+            if not begun:
+                _begin(job, split)
+            run = _fit(job, split, *prepared, saved)
     if job.baselines and "baselines" not in run.result:
         _score_baselines(run)
     (folder / STATE).unlink(missing_ok=True)
@@ -109,8 +111,12 @@ def carry_out(job: Job) -> Run:
 def follow(order: Order, data: TaskData, world: World, device: str) -> None:
     """Train and score beside rank 0, without writing anything."""
     job = replace(order.job, data=data, world=world, device=device, track="none", quiet=True)
-    task, predictor = _prepare(job, order.split)
-    _train(job, order.split, task, predictor, order.saved)
+    try:
+        task, predictor = _prepare_together(job, order.split)
+    except GpmError:  # which rank 0 tells
+        return
+    if not _train(job, order.split, task, predictor, order.saved).best_epoch:
+        return
     world.send_weights(predictor.model)
     for part in ("val", "test"):
         _read(job, order.split, predictor, part)
@@ -139,6 +145,22 @@ def _begin(job: Job, split: Split) -> None:
     write_config(job.folder / CONFIG, job.config)  # last: from here on the run can be gone on with
 
 
+def _prepare_together(job: Job, split: Split) -> tuple[Task, Predicts]:
+    """Prepare on every rank; a mistake that one of them finds is raised on all, which then listen again."""
+    prepared, fault = None, ""
+    try:
+        prepared = _prepare(job, split)
+    except LostError:
+        raise
+    except GpmError as error:
+        fault = str(error)
+    if fault := job.world.agree(fault):
+        release()
+        raise GpmError(fault)
+    assert prepared is not None
+    return prepared
+
+
 def _prepare(job: Job, split: Split) -> tuple[Task, Predicts]:
     """The task and a model with fresh weights."""
     config, data = job.config, job.data
@@ -154,14 +176,15 @@ def _prepare(job: Job, split: Split) -> tuple[Task, Predicts]:
     return task, job.world.in_turn(build, wait=config.pe != "none")  # what takes long to find is kept for the others
 
 
-def _fit(job: Job, split: Split, task: Task, predictor: Predicts) -> Run:
+def _fit(job: Job, split: Split, task: Task, predictor: Predicts, saved: bool) -> Run:
     """Train, keep the best, score it and write what is left to write."""
     config, data, folder = job.config, job.data, job.folder
     _announce(job, split, predictor, task)
     write_facts(folder, predictor, task, data.level, job.digest)
-    found = _train(job, split, task, predictor, (folder / STATE).is_file())
+    found = _train(job, split, task, predictor, saved)
     if not found.best_epoch:
         (folder / CONFIG).unlink()  # there is nothing to go on with
+        release()
         raise GpmError("the validation was never a number: the training diverged; lower --lr.")
     load_weights(predictor.model, folder / WEIGHTS)
     job.world.send_weights(predictor.model)
@@ -235,6 +258,7 @@ def _train(job: Job, split: Split, task: Task, predictor: Predicts, saved: bool)
                 f"another rank has ended; gpm train --resume {target_of(folder)} goes on from the last epoch saved."
             ) from None
     _close(trainer.loggers)
+    predictor.model.to(job.device)  # Lightning leaves it on the host
     return Trained(best.epoch, history.rows, learner.times)
 
 

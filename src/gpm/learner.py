@@ -120,8 +120,8 @@ class Learner(pl.LightningModule):
         logits = self.predictor.compute(batch.content, model)
         loss = self.task.loss(logits, batch.targets) if batch.share else logits.sum() * 0
         self.times.add(batch.seconds)
-        self._lost += loss.detach() * batch.instances
-        self._read += batch.instances
+        self._lost += loss.detach() * batch.terms
+        self._read += batch.terms
         # Lightning averages over ranks and parts; scaled so, that average is the mean over all instances of the step.
         pieces = self.world.size * self.config.accumulate
         return loss if pieces == 1 else loss * (batch.share * pieces)
@@ -170,7 +170,7 @@ class Learner(pl.LightningModule):
         _, targets = self.examples.take(torch.from_numpy(np.array(self.split.val)))
         for name, value in self.task.score(logits, targets).items():
             self.log(f"val_{name}", value, batch_size=len(targets))
-        lost, read = self.world.add_up(torch.stack([self._lost.double().cpu(), torch.tensor(float(self._read))]))
+        lost, read = self.world.add_up(torch.stack([self._lost.cpu().double(), torch.tensor(float(self._read))]))
         if read:
             self.log("train_loss", lost / read, batch_size=len(targets))
 

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from gpm.config import Config
+from gpm.distinct import find_places
 from gpm.errors import GpmError
 from gpm.graph import Graph
 from gpm.nn import FeatureTable, GraphPatternMachine, InputSpec, LinkPatternMachine, Output
-from gpm.nn.model import find_distinct
 from gpm.nn.paths import TokenMaps
 from gpm.patterns import Patterns, Tokenizer
 from gpm.positional import embed_positions
@@ -59,11 +59,11 @@ class Reading:
     @classmethod
     def of(cls, patterns: Patterns, table: FeatureTable) -> Reading:
         """Gather what patterns touch from the table of the whole graph."""
-        there = patterns.nodes >= 0
-        distinct, (places,) = find_distinct([patterns.nodes[there].to(table.device)], table.num_nodes)
-        nodes = torch.full(patterns.nodes.shape, -1, dtype=torch.int64).masked_scatter_(there, places)
+        distinct, nodes = map(torch.from_numpy, find_places(patterns.nodes.numpy(), table.num_nodes))
         if patterns.edges is None or table.edge is None:
-            return cls(replace(patterns, nodes=nodes), table.take(distinct))
+            part = table.take(distinct)
+            part.exact = True
+            return cls(replace(patterns, nodes=nodes), part)
         rows = patterns.edges.long()
         crossed = rows >= 0
         rows = rows[crossed] if table.edge_row is None else table.edge_row[rows[crossed]]
@@ -339,6 +339,8 @@ class Predictor:
     @torch.inference_mode()
     def _join(self, pairs: NDArray, patterns: int | None, model: LinkPatternMachine, progress: bool) -> Tensor:
         """Scores of pairs from embeddings that are computed once per node."""
+        if not len(pairs):
+            return torch.zeros(0, 1)
         nodes, places = np.unique(pairs, return_inverse=True)
         embedded = self.embed_nodes(nodes, patterns=patterns, model=model, progress=progress)
         ends = torch.from_numpy(places.reshape(-1, 2)).to(embedded.device)

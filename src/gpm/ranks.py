@@ -21,7 +21,8 @@ from torch import Tensor, nn
 
 from gpm.errors import GpmError
 
-TIMEOUT = timedelta(minutes=30)  # after which a rank that does not answer is taken for dead
+TIMEOUT = timedelta(minutes=30)  # after which a rank that does not answer in a step is taken for dead
+PATIENCE = timedelta(days=30)  # for what rank 0 does by itself: an import, positions of a large graph
 _PORT = "29400"
 _log = logging.getLogger("gpm")
 
@@ -56,7 +57,7 @@ class World:
             return value
         held = [value]
         with _watching():
-            dist.broadcast_object_list(held, src=0, device=torch.device("cpu"))
+            dist.broadcast_object_list(held, src=0, device=torch.device("cpu"), group=_state.control)
         return held[0]
 
     def join(self, rows: Tensor, total: int, *, everywhere: bool = True) -> Tensor:
@@ -78,9 +79,9 @@ class World:
         parts = [torch.empty_like(mine) for _ in range(self.size)] if wanted else None
         with _watching():
             if everywhere:
-                dist.all_gather(parts, mine)
+                dist.all_gather(parts, mine, group=_state.control)
             else:
-                dist.gather(mine, parts, dst=0)
+                dist.gather(mine, parts, dst=0, group=_state.control)
         if parts is None:
             return rows
         return torch.stack(parts, 1).flatten(0, 1)[:total]
@@ -91,7 +92,7 @@ class World:
             return value
         total = value.detach().cpu().clone()
         with _watching():
-            dist.all_reduce(total)
+            dist.all_reduce(total, group=_state.control)
         return total
 
     def send_weights(self, model: nn.Module) -> None:
@@ -99,19 +100,65 @@ class World:
         for value in model.state_dict().values() if self.size > 1 else ():
             held = value.cpu().contiguous()
             with _watching():
-                dist.broadcast(held, src=0)
+                dist.broadcast(held, src=0, group=_state.control)
             value.copy_(held)
 
     def in_turn(self, make: Callable[[], Any], wait: bool = True) -> Any:
         """Make something on rank 0 first, if we are to wait, so that the others find what it keeps."""
         if self.size == 1 or not wait:
             return make()
-        made = make() if self.leads else None
-        self.share(None)
-        return made if self.leads else make()
+        if not self.leads:
+            self.share()
+            return make()
+        try:
+            return make()
+        finally:
+            self.share()
+
+    def agree(self, fault: str = "") -> str:
+        """The first fault that any rank has found, on every rank; all wait for each other here."""
+        if self.size == 1:
+            return fault
+        faults: list[str] = [""] * self.size
+        with _watching():
+            dist.all_gather_object(faults, fault, group=_state.control)
+        return next(filter(None, faults), "")
 
 
 ALONE = World()
+
+
+class _State:
+    """Of this process among the others.
+
+    Attributes:
+        control: The group for what is not a training step, which has patience.
+        ordered: The other ranks carry out an order, and do not listen for the next.
+    """
+
+    control: Any = None
+    ordered = False
+
+
+_state = _State()
+
+
+@contextmanager
+def ordering() -> Iterator[None]:
+    """While the block runs, and after an error in it, the other ranks do not listen: they see that we end."""
+    _state.ordered = True
+    yield
+    _state.ordered = False
+
+
+def release() -> None:
+    """The other ranks have ended what they were told, and listen again."""
+    _state.ordered = False
+
+
+def listen() -> bool:
+    """Whether the other ranks listen."""
+    return not _state.ordered
 
 
 @contextmanager
@@ -156,8 +203,11 @@ def joined(device: str) -> Iterator[World]:
     except (RuntimeError, ValueError) as error:
         raise GpmError(f"rank {world.rank} cannot reach the others ({str(error).splitlines()[0]}).") from None
     try:
+        release()
+        _state.control = dist.new_group(backend="gloo", timeout=PATIENCE)
         yield world
     finally:
+        _state.control = None
         dist.destroy_process_group()
 
 
@@ -187,6 +237,7 @@ def launch(work: Callable[..., Any], arguments: dict[str, Any], devices: int, ma
             f"{machines} machines must know where to meet: set MASTER_ADDR to the name of one of them, and MASTER_PORT."
         )
     port = os.environ.get("MASTER_PORT", _PORT)
+    os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "86400")  # a rank that is told to stop ends its epoch
     config = LaunchConfig(
         min_nodes=machines, max_nodes=machines, nproc_per_node=devices, max_restarts=restarts, monitor_interval=0.2,
         run_id=os.environ.get("SLURM_JOB_ID", "gpm") if machines > 1 else f"gpm-{os.getpid()}",
@@ -209,7 +260,10 @@ def launch(work: Callable[..., Any], arguments: dict[str, Any], devices: int, ma
         found = elastic_launch(config, _be_rank)(work, arguments, shown)
     except ChildFailedError as failed:
         rank, failure = failed.get_first_failure()
-        raise LostError(f"rank {rank} ended: {_describe(failure)}") from None
+        sentence = _describe(failure)
+        if rank == 0 and _kind(failure) == "GpmError":  # a mistake that was found late
+            raise GpmError(f"{sentence}.") from None
+        raise LostError(f"rank {rank} ended: {sentence}") from None
     except SignalException:
         raise KeyboardInterrupt from None
     finally:
@@ -225,14 +279,23 @@ def launch(work: Callable[..., Any], arguments: dict[str, Any], devices: int, ma
     return value
 
 
+def _content(failure: Any) -> dict[str, Any]:
+    said = (failure.error_file_data or {}).get("message", "")
+    content: dict[str, Any] = said if isinstance(said, dict) else {"message": str(said)}
+    return {"message": ""} | content
+
+
+def _kind(failure: Any) -> str:
+    """The name of the error that ended a rank."""
+    return str(_content(failure)["message"]).partition(": ")[0]
+
+
 def _describe(failure: Any) -> str:
     """What became of a rank, in half a sentence."""
     if failure.exitcode < 0:
         return f"signal {signal.Signals(-failure.exitcode).name} ended it"
-    said = (failure.error_file_data or {}).get("message", "")
-    content: dict[str, Any] = said if isinstance(said, dict) else {"message": str(said)}
-    kind, _, sentence = str(content.get("message", "")).partition(": ")
-    if kind in ("GpmError", "LostError"):
+    content, kind, sentence = _content(failure), _kind(failure), str(_content(failure)["message"]).partition(": ")[2]
+    if kind in ("GpmError", "LostError", "WriteError", "TakenError"):
         return sentence.rstrip(".")
     if trace := content.get("extraInfo", {}).get("py_callstack"):  # no mistake of the user's: it is to be reported
         _log.error("%s", trace)
@@ -249,7 +312,7 @@ def _be_rank(work: Callable[..., Any], arguments: dict[str, Any], level: int) ->
     except LostError:
         raise
     except GpmError as error:
-        if not world.leads:
+        if not (world.leads and listen()):
             raise
         return "error", str(error)
     except KeyboardInterrupt:

@@ -31,6 +31,11 @@ def _torch_undisturbed() -> Iterator[None]:
             torch.set_num_threads(before)
 
 
+def is_owner() -> bool:
+    """Whether this process loaded the package itself, rather than being forked by one that did."""
+    return os.getpid() == _owner
+
+
 def count_threads() -> int:
     """Numba's number of threads. The first to ask launches them, which sets torch's number."""
     with _torch_undisturbed():

@@ -30,7 +30,7 @@ from gpm.folder import TakenError, Workplace, find_place, is_complete, part_of, 
 from gpm.graph import Graph
 from gpm.importer.source import GRAPH, OWN_GRAPHS, Tables, find_tables, locate
 from gpm.plan import PLAN, Plan
-from gpm.ranks import LostError, World, find_world, joined, launch, own_device
+from gpm.ranks import LostError, World, find_world, joined, launch, listen, own_device
 from gpm.recipes import Recipe, find_recipe, recipe_names
 from gpm.run import CONFIG, RESULT, Run, read_config
 from gpm.summary import describe_summary, summarise
@@ -123,9 +123,10 @@ def train(
         return _launch(given, devices, machines, restarts)
     if threads:
         set_threads(threads)
-    place = own_device(choose_device(device), find_world())
+    chosen = choose_device(device)
+    place = own_device(chosen, find_world())
     with joined(place) as world:
-        _check_world(world, devices, machines)
+        _check_world(world, chosen, devices, machines)
         team = Team(world, place, workers, strategy)
         if not world.leads:
             return _follow(team, source)
@@ -214,10 +215,7 @@ def _count_machines(nodes: Any) -> tuple[int, Any]:
 def _launch(given: dict[str, Any], devices: int, machines: int, restarts: int) -> Run | list[Run]:
     """Train with ranks that are started here, and open what they made."""
     source, device = given["source"], choose_device(given["device"])
-    if device.startswith("cuda:") or device == "mps":
-        raise GpmError(f"{devices} ranks do not share one {device}; write --device cuda or cpu.")
-    if device == "cuda" and devices > torch.cuda.device_count():
-        raise GpmError(f"there are {torch.cuda.device_count()} GPUs here, not {devices}; write --devices accordingly.")
+    _check_devices(device, devices)
     threads = given["threads"] or max(1, (os.cpu_count() or 1) // devices)
     arguments = {key: value for key, value in given.items() if key != "options"} | given["options"]
     try:
@@ -231,6 +229,14 @@ def _launch(given: dict[str, Any], devices: int, machines: int, restarts: int) -
         for folder in folders
     ]
     return runs[0] if len(runs) == 1 else runs
+
+
+def _check_devices(device: str, devices: int) -> None:
+    """Refuse ranks that have no device each."""
+    if devices > 1 and (device.startswith("cuda:") or device == "mps"):
+        raise GpmError(f"{devices} ranks do not share one {device}; write --device cuda or cpu.")
+    if device == "cuda" and devices > torch.cuda.device_count():
+        raise GpmError(f"there are {torch.cuda.device_count()} GPUs here, not {devices}; write --devices accordingly.")
 
 
 def _reload(folder: str, source: Any) -> TaskData:
@@ -266,7 +272,7 @@ class Team:
         self._dismiss()
 
     def _dismiss(self) -> None:
-        if self.world.size > 1:
+        if self.world.size > 1 and listen():
             with suppress(LostError):
                 self.world.share(None)
 
@@ -291,8 +297,10 @@ def _follow(team: Team, source: Any) -> list[Run]:
     return []
 
 
-def _check_world(world: World, devices: int, machines: int) -> None:
+def _check_world(world: World, device: str, devices: int, machines: int) -> None:
     """Refuse flags that say something else than whoever started the ranks."""
+    if world.size > 1:
+        _check_devices(device, world.local_size)
     if world.size > 1 and devices * machines > 1 and world.size != devices * machines:
         raise GpmError(
             f"{world.size} ranks were started, where --devices {devices} on {machines} machine(s) asks for "
@@ -302,6 +310,8 @@ def _check_world(world: World, devices: int, machines: int) -> None:
 
 def _check_ranks(team: Team, config: Config) -> None:
     """Refuse what ranks cannot do together."""
+    if config.model != "gpm" and config.accumulate > 1:
+        raise GpmError(f"accumulate is for the pattern machine; leave it out for {config.model}.")
     if team.world.size == 1:
         return
     if config.model != "gpm":

@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -99,6 +100,7 @@ class FeatureTable:
         self.edge, self.edge_form = _tensors(rows, "edge_attr", device, may_be_sparse=False)
         self.pe = None if pe is None else _share(pe, np.float32, device)
         self.ids: Tensor | None = None
+        self.exact = False  # whether its rows are just those of the patterns that go with it
 
     def _copy(self) -> FeatureTable:
         """The same table, to be changed; nothing is mapped anew, as `copy.copy` would."""
@@ -131,7 +133,7 @@ class FeatureTable:
             edges: Rows of `edge`; by default none.
         """
         part = self._copy()
-        part.num_nodes, part.ids, part.uneven, part.edge_row = len(nodes), nodes, False, None
+        part.num_nodes, part.ids, part.uneven, part.edge_row, part.exact = len(nodes), nodes, False, None, False
         part.node = _make_ready(_take(self.node, nodes), self.uneven)
         part.pe = None if self.pe is None else self.pe[nodes.to(self.pe.device)]
         if self.edge is not None:
@@ -244,6 +246,17 @@ def _move(table: Table, device: torch.device | str) -> Table:
         indptr, indices, values = (part.to(device, non_blocking=True) for part in parts)
         return SparseRows(indptr, indices, values, table.columns)
     return None if table is None else table.to(device, non_blocking=True)
+
+
+def _sparse_blocks(table: SparseRows) -> Iterator[SparseRows]:
+    """The rows of bags of words, evened, some with about a block of entries at a time."""
+    entries = table.indptr.cpu().numpy()
+    cuts = np.unique(np.searchsorted(entries, np.arange(0, entries[-1] + BLOCK, BLOCK)))
+    bounds = np.unique([0, *cuts[cuts < len(entries) - 1].tolist(), len(entries) - 1])
+    for first, last in pairwise(bounds.tolist()):
+        block = _make_ready(_take(table, torch.arange(first, last)), True)
+        assert isinstance(block, SparseRows)
+        yield block
 
 
 def _blocks(table: Tensor, uneven: bool) -> Iterator[Tensor]:
@@ -384,7 +397,7 @@ def _width(table: Table) -> int:
 
 def _sizes(table: Table, form: Form) -> list[int]:
     return (
-        [int(v) + 1 for v in table.amax(0).tolist()]
+        [int(v) + 1 for v in torch.stack([block.amax(0) for block in _blocks(table, False)]).amax(0).tolist()]
         if form == "categories" and isinstance(table, Tensor) and table.numel()
         else []
     )
@@ -479,9 +492,8 @@ class FeatureMap(nn.Module):
             return
         self.shift.zero_()
         if isinstance(table, SparseRows):
-            ready = _make_ready(table, uneven)
-            assert isinstance(ready, SparseRows)
-            total = sum(float(part.double().square().sum()) for part in ready.values.split(BLOCK))
+            parts = (block.values for block in _sparse_blocks(table)) if uneven else table.values.split(BLOCK)
+            total = sum(float(part.double().square().sum()) for part in parts)
             entries = (len(table.indptr) - 1) * table.columns
             self.scale.fill_(math.sqrt(entries / total) if total else 1.0)
         elif self.form == "dense" and table is not None and table.numel():
@@ -496,28 +508,31 @@ class FeatureMap(nn.Module):
             constant = deviation < 1e-6 * mean.abs().clamp(min=1e-6)
             self.scale.copy_(torch.where(constant, 0.0, 1 / deviation))
 
-    def forward(self, table: Table, rows: Tensor, dropout: float = 0.0, numbers: Tensor | None = None) -> Tensor:
-        """Map rows of a table: `[U]` to `[U, width]`; dropout goes by the numbers of the rows in their graph."""
+    def forward(self, table: Table, rows: Tensor | None, dropout: float = 0.0, numbers: Tensor | None = None) -> Tensor:
+        """Map rows of a table `[U]`, or all of them, to `[U, width]`; dropout goes by their numbers in the graph."""
+        which = rows if numbers is None else numbers
         if isinstance(table, SparseRows) and self.form == "sparse":
-            columns, values, offsets = table.take(rows)
+            whole = table.indices, table.values, table.indptr[:-1]
+            columns, values, offsets = whole if rows is None else table.take(rows)
             if self.training and dropout:
-                which = rows if numbers is None else numbers
+                assert which is not None
                 columns, values, offsets = _drop_entries(columns, values, offsets, dropout, which)
             values = values * self.scale[0]
             return functional.embedding_bag(columns, self.weight, offsets, per_sample_weights=values, mode="sum")
         if self.form == "categories":
             assert isinstance(table, Tensor)
-            columns = self.first + torch.minimum(table[rows], self.known)
+            columns = self.first + torch.minimum(table if rows is None else table[rows], self.known)
             return functional.embedding_bag(columns, self.weight, mode="sum")
-        if isinstance(table, Tensor) and not (self.training and dropout):
+        if isinstance(table, Tensor) and rows is not None and not (self.training and dropout):
             return _DenseMap.apply(table, rows, self.shift, self.scale, self.weight)
         values = (self._dense(table, rows) - self.shift).mul_(self.scale)
-        return drop(values, dropout, self.training, rows if numbers is None else numbers) @ self.weight
+        return drop(values, dropout, self.training, which) @ self.weight
 
-    def _dense(self, table: Table, rows: Tensor) -> Tensor:
+    def _dense(self, table: Table, rows: Tensor | None) -> Tensor:
         if isinstance(table, Tensor):
-            return table[rows]
+            return table if rows is None else table[rows]
         assert table is not None
+        rows = torch.arange(len(table.indptr) - 1, device=table.indptr.device) if rows is None else rows
         columns, values, offsets = table.take(rows)
         owner = torch.repeat_interleave(
             torch.arange(len(rows), device=rows.device), torch.diff(offsets, append=offsets.new_tensor([len(columns)]))
@@ -547,13 +562,11 @@ class InputMap(nn.Module):
         if self.pe is not None:
             self.pe.fit(table.pe, each=True)
 
-    def nodes(self, table: FeatureTable, ids: Tensor) -> Tensor:
-        """`[U]` node ids to `[U, width]`."""
-        if table.lazy or table.device != self.bias.device:
-            table = table.take(ids.to(table.device)).to(self.bias.device)
-            ids, numbers = torch.arange(len(ids), device=self.bias.device), table.ids
-        else:
-            numbers = None if table.ids is None else table.ids[ids]
+    def nodes(self, table: FeatureTable, ids: Tensor | None = None) -> Tensor:
+        """`[U]` node ids, or all nodes of a table that was taken, to `[U, width]`."""
+        if ids is not None and (table.lazy or table.device != self.bias.device):
+            table, ids = table.take(ids.to(table.device)).to(self.bias.device), None
+        numbers = table.ids if ids is None or table.ids is None else table.ids[ids]
         h: Tensor = self.node(table.node, ids, self.dropout, numbers) + self.bias
         if self.pe is not None:
             assert table.pe is not None

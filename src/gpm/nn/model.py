@@ -94,8 +94,8 @@ class GraphPatternMachine(nn.Module):
         device = self.input_map.bias.device
         return patterns if patterns.nodes.device == device else patterns.to(device)
 
-    def map_nodes(self, table: FeatureTable, nodes: Tensor) -> TokenMaps:
-        """What the path encoder reads of some nodes `[U]`."""
+    def map_nodes(self, table: FeatureTable, nodes: Tensor | None = None) -> TokenMaps:
+        """What the path encoder reads of some nodes `[U]`, or of all of a table that was taken."""
         return self.semantic.map_tokens(self.input_map.nodes(table, nodes))
 
     @torch.inference_mode()
@@ -136,6 +136,8 @@ class GraphPatternMachine(nn.Module):
         """The distinct nodes of some walks `[P, S]`, mapped, and the place of every position among them."""
         if nodes is not None:
             return nodes, walks
+        if table.exact:
+            return self.map_nodes(table), walks
         distinct, places = find_distinct([walk.reshape(-1) for walk in walks], table.num_nodes)
         return self.map_nodes(table, distinct), [p.view(w.shape) for p, w in zip(places, walks, strict=True)]
 
@@ -248,7 +250,8 @@ def _find_rows(patterns: Patterns, table: FeatureTable, slots: slice, scale: int
     assert patterns.edges is not None
     crossed = patterns.edges[:, slots, :scale].long()
     if table.edge_row is not None and len(table.edge_row):
-        crossed = torch.where(crossed >= 0, table.edge_row[crossed.clamp(min=0)], -1)
+        rows = table.edge_row[crossed.clamp(min=0).to(table.edge_row.device)].to(crossed.device)
+        crossed = torch.where(crossed >= 0, rows, -1)
     return functional.pad(crossed, (1, 0), value=-1)
 
 

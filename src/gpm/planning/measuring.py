@@ -107,7 +107,7 @@ class Bench:
         """Draw, gather, and compute gradients; the seconds of each."""
         draw = self.subject.draw(instances, self.turn)
         self.turn += 1
-        inputs, targets, rows, _ = self.examples.deal(draw)
+        inputs, targets, rows, *_ = self.examples.deal(draw)
         content, seconds = self.predictor.prepare(inputs, draw.step, rows)
         began = time.perf_counter()
         with self._precision():
