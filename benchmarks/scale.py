@@ -360,7 +360,7 @@ def measure_sizes() -> None:
                 optimizer.step()
                 optimizer.zero_grad()
                 seconds.append(time.perf_counter() - began)
-                losses.append(float(loss))
+                losses.append(float(loss.detach()))
             name = next(iter(flags), "plain")
             row[name] = {
                 "seconds_per_step": round(statistics.median(seconds), 4),
@@ -424,7 +424,7 @@ def plot(steps: dict[str, Any], path: Path) -> None:
         axis.set_ylim(0, 1.25 * below.max())
         axis.set_xlabel("nodes of the graph (mean degree 50.5)")
         axis.set_ylabel("milliseconds per training step")
-        axis.legend(loc="lower right", frameon=True)
+        axis.legend(loc="upper left", ncols=3, frameon=False)
         axis.set_title(
             f"The cost of a step: {steps['growth']:.2f} times from {nodes[0]:,} to {nodes[-1]:,} nodes", fontsize=10
         )
