@@ -199,9 +199,9 @@ def joined(device: str) -> Iterator[World]:
         _log.setLevel(logging.ERROR)
     backend = "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo"
     try:
-        dist.init_process_group(backend, timeout=TIMEOUT)
+        dist.init_process_group(backend, timeout=TIMEOUT, **_find_store(world))
     except (RuntimeError, ValueError) as error:
-        raise GpmError(f"rank {world.rank} cannot reach the others ({str(error).splitlines()[0]}).") from None
+        raise LostError(f"rank {world.rank} cannot reach the others ({str(error).splitlines()[0]}).") from None
     try:
         release()
         _state.control = dist.new_group(backend="gloo", timeout=PATIENCE)
@@ -209,6 +209,18 @@ def joined(device: str) -> Iterator[World]:
     finally:
         _state.control = None
         dist.destroy_process_group()
+
+
+def _find_store(world: World) -> dict[str, Any]:
+    """Where ranks find each other's addresses: of ranks that were started again, not those of the dead."""
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True" or os.environ.get("GROUP_WORLD_SIZE") != "1":
+        return {}
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    from torch.distributed.distributed_c10d import PrefixStore
+
+    store = dist.TCPStore(address, port, is_master=False, timeout=TIMEOUT)  # type: ignore[attr-defined]
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return {"store": PrefixStore(f"attempt-{attempt}", store), "rank": world.rank, "world_size": world.size}
 
 
 def own_device(device: str, world: World) -> str:
@@ -237,6 +249,7 @@ def launch(work: Callable[..., Any], arguments: dict[str, Any], devices: int, ma
             f"{machines} machines must know where to meet: set MASTER_ADDR to the name of one of them, and MASTER_PORT."
         )
     port = os.environ.get("MASTER_PORT", _PORT)
+    os.environ.setdefault("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")  # each attempt finds addresses of its own
     os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "86400")  # a rank that is told to stop ends its epoch
     config = LaunchConfig(
         min_nodes=machines, max_nodes=machines, nproc_per_node=devices, max_restarts=restarts, monitor_interval=0.2,
