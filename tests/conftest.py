@@ -16,7 +16,7 @@ for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # before anything 
 
 settings.register_profile(
     "gpm", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow],
-    max_examples=int(os.environ.get("GPM_EXAMPLES", "40")),
+    max_examples=int(os.environ.get("GPM_EXAMPLES", "20")),
 )  # fmt: skip
 settings.load_profile("gpm")
 
