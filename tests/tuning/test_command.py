@@ -43,27 +43,17 @@ def _counted(folder: Path) -> list[dict[str, str]]:
     return [{key: value for key, value in row.items() if key not in ("trial", "seconds")} for row in rows]
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory, one_thread_for_all: None) -> Path:
-    """A study of three trials that was never interrupted; the third is drawn with a view to the others."""
-    folder = tmp_path_factory.mktemp("whole")
-    run_tune(folder)
-    return folder
-
-
 # What a study leaves behind
 
 
-def test_the_recipe_of_the_best_trial_can_be_trained(
-    whole: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_recipe_of_the_best_trial_can_be_trained(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "gpm")
-    recipe = run_tune(whole)  # all are made
-    assert {path.name for path in (whole / "tuned").iterdir() if path.name != ".lock"} == {
+    recipe = run_tune(tmp_path, trials=4)
+    assert {path.name for path in (tmp_path / "tuned").iterdir() if path.name != ".lock"} == {
         "study.db", "recipe.yaml", "trials.csv", "history.png",
     }  # fmt: skip
-    rows = _rows(whole / "tuned")
-    assert [row["trial"] for row in rows] == ["1", "2", "3"]
+    rows = _rows(tmp_path / "tuned")
+    assert [row["trial"] for row in rows] == ["1", "2", "3", "4"]
     assert float(rows[0]["lr"]) == 0.005  # the usual options come first
     best = max((row for row in rows if row["state"] == "complete"), key=lambda row: float(row["val_accuracy"]))
     run = train(recipe, out=tmp_path / "run", quiet=True, device="cpu")
@@ -71,9 +61,9 @@ def test_the_recipe_of_the_best_trial_can_be_trained(
     with (tmp_path / "run" / "metrics.csv").open() as file:
         figures = [float(row["val_accuracy"]) for row in csv.DictReader(file)]
     assert max(figures) == pytest.approx(float(best["val_accuracy"]), abs=1e-6)
-    assert run.config.data == str(whole / "data")
+    assert run.config.data == str(tmp_path / "data")
     content = yaml.safe_load(recipe.read_text())
-    assert "3 trials" in content["note"]
+    assert "4 trials" in content["note"]
     assert "The test part was not read." in content["note"]
     assert "seed 0" in content["note"]
     assert {"about", "note", "data", "task", "width"} <= set(content)
@@ -107,16 +97,17 @@ def test_a_recipe_is_where_tuning_begins(tmp_path: Path, monkeypatch: pytest.Mon
     )
 
 
-def test_answers_of_the_test_part_change_nothing(whole: Path, tmp_path: Path) -> None:
+def test_answers_of_the_test_part_change_nothing(tmp_path: Path) -> None:
+    run_tune(tmp_path, "one")
     graph = make_graph()
     assert graph.y is not None
     y = graph.y.copy()
     test = load_task_data(graph).make_split(0).test
     y[test] = (y[test] + 1) % 3
     poisoned = save_graph(tmp_path / "poisoned", type(graph).from_edges(graph.edge_index(), 60, x=graph.x, y=y))
-    run_tune(tmp_path, source=poisoned)
-    assert _counted(tmp_path / "tuned") == _counted(whole / "tuned")
-    assert len(np.unique([row["lr"] for row in _rows(whole / "tuned")])) == 3
+    run_tune(tmp_path, "two", poisoned)
+    assert _counted(tmp_path / "one") == _counted(tmp_path / "two")
+    assert len(np.unique([row["lr"] for row in _rows(tmp_path / "one")])) == 3
 
 
 def test_trials_that_lag_behind_are_pruned(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -137,6 +128,14 @@ def test_trials_that_lag_behind_are_pruned(tmp_path: Path, caplog: pytest.LogCap
 # Interrupted, killed, out of time
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, one_thread_for_all: None) -> Path:
+    """A study that was never interrupted."""
+    folder = tmp_path_factory.mktemp("whole")
+    run_tune(folder, trials=4)
+    return folder
+
+
 def test_an_interrupted_study_goes_on_as_it_would_have(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,19 +150,19 @@ def test_an_interrupted_study_goes_on_as_it_would_have(
     monkeypatch.setattr(Bench, "fit", interrupt)
     source = str(whole / "data")
     with pytest.raises(KeyboardInterrupt):
-        run_tune(tmp_path, source=source)
+        run_tune(tmp_path, source=source, trials=4)
     assert len(_rows(tmp_path / "tuned")) == 2
     assert _rows(tmp_path / "tuned")[-1]["why"] == "interrupted"
     assert find_recipe(str(tmp_path / "tuned" / "recipe.yaml")) is not None
-    run_tune(tmp_path, source=source)
+    run_tune(tmp_path, source=source, trials=4)
     assert _counted(tmp_path / "tuned") == _counted(whole / "tuned")
     before = _rows(tmp_path / "tuned")
-    run_tune(tmp_path, source=source)  # all are made
+    run_tune(tmp_path, source=source, trials=4)  # all are made
     assert _rows(tmp_path / "tuned") == before
 
 
 PROGRAM = "import sys; from pathlib import Path; from tests.tuning.toys import run_tune; import torch; \
-torch.set_num_threads(1); run_tune(Path(sys.argv[1]), source=sys.argv[2])"
+torch.set_num_threads(1); run_tune(Path(sys.argv[1]), source=sys.argv[2], trials=4)"
 
 
 def test_a_killed_study_goes_on_as_it_would_have(whole: Path, tmp_path: Path) -> None:
@@ -176,11 +175,11 @@ def test_a_killed_study_goes_on_as_it_would_have(whole: Path, tmp_path: Path) ->
             assert process.poll() is None
             time.sleep(0.005)
         with pytest.raises(GpmError, match="another process tunes in"):
-            run_tune(tmp_path, source=source)
+            run_tune(tmp_path, source=source, trials=4)
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
-    run_tune(tmp_path, source=source)
+    run_tune(tmp_path, source=source, trials=4)
     assert _counted(tmp_path / "tuned") == _counted(whole / "tuned")
     recipes = [yaml.safe_load((folder / "tuned" / "recipe.yaml").read_text()) for folder in (whole, tmp_path)]
     assert {**recipes[0], "note": ""} == {**recipes[1], "note": ""}
