@@ -228,7 +228,7 @@ def measure_steps(work: Path, rounds: int = 15, each: int = 6) -> None:
     save("steps", {
         "what": f"seconds of a training step, batch {BATCH}, 16 patterns, width 64, graphs mapped from disk at a mean "
         "degree of 50.5; medians of interleaved steps in one process",
-        "rows": rows, "growth": round(growth, 4), "largest_over_smallest": round(growth, 4),
+        "rows": rows, "growth": round(growth, 4),
         "worst_over_best": round(max(r["total"] for r in rows) / min(r["total"] for r in rows), 4),
         "steps_each": rounds * each, "threads": 2,
     })  # fmt: skip
@@ -291,11 +291,11 @@ def measure_ranks(work: Path, repeats: int = 3) -> None:
             results[ranks] = json.loads((out / "result.json").read_text())
             curves[ranks] = [[float(row[key]) for key in ("train_loss", "val_loss", "val_accuracy")] for row in rows]
             rates.setdefault(f"gpm {ranks}", []).append(1 / results[ranks]["seconds_per_step"])
-            for kind in ("sage",) if sage_is_possible() else ():
+            if sage_is_possible():
                 said = run([sys.executable, str(HERE / "sage.py"), str(graph), str(ranks)], one)["said"]
                 found = json.loads(next(line for line in reversed(said) if line.startswith("{")))
-                rates.setdefault(f"{kind} {ranks}", []).append(found["steps_per_second"])
-                notes[f"{kind} {ranks}"] = found
+                rates.setdefault(f"sage {ranks}", []).append(found["steps_per_second"])
+                notes[f"sage {ranks}"] = found
         print({key: [round(rate, 2) for rate in each] for key, each in rates.items()})
     middle = {key: statistics.median(each) for key, each in rates.items()}
     difference = float(np.abs(np.array(curves[1]) - np.array(curves[2])).max())

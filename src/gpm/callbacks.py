@@ -133,7 +133,8 @@ class KeepBest(Callback):
         if value > self.best:
             self.best, self.epoch = value, trainer.current_epoch + 1
             assert isinstance(pl_module, Learner)
-            self.save(pl_module.final_model)  # on every rank: a model in pieces is put together by all of them
+            if trainer.is_global_zero:
+                self.save(pl_module.final_model)
 
 
 class SaveState(Checkpoint):

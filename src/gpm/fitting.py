@@ -218,7 +218,7 @@ def _train(job: Job, split: Split, task: Task, predictor: Predicts, saved: bool)
     )
     history, state = History(folder / HISTORY), SaveState(folder / STATE, world)
     chosen = config.metric if config.select == "metric" else "loss"
-    best = KeepBest(chosen, lambda model: _keep(model, folder / WEIGHTS, world))
+    best = KeepBest(chosen, lambda model: save_weights(model, folder / WEIGHTS))
     callbacks: list[Any] = [history, best, Progress(config.metric, not job.quiet), state]
     if config.patience:
         mode = "max" if METRICS[chosen].larger else "min"
@@ -260,12 +260,6 @@ def _train(job: Job, split: Split, task: Task, predictor: Predicts, saved: bool)
     _close(trainer.loggers)
     predictor.model.to(job.device)  # Lightning leaves it on the host
     return Trained(best.epoch, history.rows, learner.times)
-
-
-def _keep(model: torch.nn.Module, path: Path, world: World) -> None:
-    """Write the weights, on rank 0."""
-    if world.leads:
-        save_weights(model, path)
 
 
 def _read(job: Job, split: Split, predictor: Predicts, part: str) -> torch.Tensor:

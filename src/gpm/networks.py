@@ -52,7 +52,7 @@ class NetworkPredictor:
         edges: The edges that messages pass over.
         hide: In training, no message passes over the links of the batch: what is learned is then what is left where the
             links are not known. A batch must be small beside the graph, or there is nothing left to hear.
-        embedded: The embeddings of all nodes, where they were made ahead, see `prepare`.
+        embedded: The embeddings of all nodes, where they were made ahead, see `look_ahead`.
     """
 
     model: GraphNetwork

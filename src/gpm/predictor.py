@@ -143,7 +143,7 @@ class Predictor:
         level: What an instance is: a node, a link or a graph.
         count: m, patterns per instance in training.
         forbid: A link's own edge is hidden from its patterns.
-        maps: The maps of all nodes, where they were made ahead, see `prepare`.
+        maps: The maps of all nodes, where they were made ahead, see `look_ahead`.
     """
 
     model: GraphPatternMachine

@@ -8,32 +8,31 @@ import json
 import logging
 import os
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
-import torch
 
 from gpm.checksums import check_folder, digest_data
 from gpm.config import Config, option_names
 from gpm.data.labels import VALUE_METRICS
-from gpm.data.load import TaskData, load_task_data
+from gpm.data.load import TaskData
 from gpm.data.splits import PARTS
 from gpm.devices import choose_device, keep_memory
 from gpm.errors import GpmError, nearest
 from gpm.files import WriteError, write_json
-from gpm.fitting import Job, Strategy, Tracker, carry_out, follow
+from gpm.fitting import Job, Strategy, Tracker, carry_out
 from gpm.folder import TakenError, Workplace, find_place, is_complete, part_of, settle, target_of
 from gpm.graph import Graph
 from gpm.importer.source import GRAPH, OWN_GRAPHS, Tables, find_tables, locate
 from gpm.plan import PLAN, Plan
-from gpm.ranks import LostError, World, find_world, joined, launch, listen, own_device
+from gpm.ranks import LostError, find_world, joined, launch, own_device
 from gpm.recipes import Recipe, find_recipe, recipe_names
 from gpm.run import CONFIG, RESULT, Run, read_config
 from gpm.summary import describe_summary, summarise
+from gpm.team import Errand, Team, check_devices, check_ranks, check_world, count_machines, follow_lead, load_by
 from gpm.threads import set_threads
 
 if TYPE_CHECKING:
@@ -107,16 +106,12 @@ def train(
     """
     given = dict(locals())
     keep_memory()
-    machines, nodes = _count_machines(nodes)
+    machines, nodes = count_machines(nodes)
     for name, count, least in (("threads", threads, 0), ("workers", workers, 0), ("devices", devices, 1),
                                ("restarts", restarts, 0), ("nodes", machines, 1)):  # fmt: skip
         if isinstance(count, bool) or not isinstance(count, int) or count < least:
-            rule = (
-                f"must be a whole number of at least {least}"
-                if least or not isinstance(count, int)
-                else "must not be negative"
-            )
-            raise GpmError(f"{name} {rule}, got {count!r}.")
+            rule = f"be a whole number of at least {least}" if least else "not be negative"
+            raise GpmError(f"{name} must {rule}, got {count!r}.")
     if strategy not in get_args(Strategy):
         raise GpmError(f"there is no strategy {strategy!r}; choose one of {', '.join(get_args(Strategy))}.")
     if devices * machines > 1 and find_world().size == 1:
@@ -126,10 +121,11 @@ def train(
     chosen = choose_device(device)
     place = own_device(chosen, find_world())
     with joined(place) as world:
-        _check_world(world, chosen, devices, machines)
+        check_world(world, chosen, devices, machines)
         team = Team(world, place, workers, strategy)
         if not world.leads:
-            return _follow(team, source)
+            follow_lead(team, source)
+            return []
         with team.leading():
             return _lead(team, **{key: given[key] for key in _LED}, nodes=nodes, options=options)
 
@@ -198,24 +194,16 @@ def _lead(
         work = _take(out, chosen, plan)
         if own is not None:
             _move(own, work)
-            data = _load(work.part / GRAPH, chosen.config)  # from where it is now, for whoever maps it again
+            data = load_by(work.part / GRAPH, chosen.config)  # from where it is now, for whoever maps it again
     with work:
-        _check_ranks(team, chosen.config)
+        check_ranks(team, chosen.config)
         return _work(work, chosen, data, team, track, quiet)
-
-
-def _count_machines(nodes: Any) -> tuple[int, Any]:
-    """A whole number of nodes is that of machines; anything else is a table of a graph's nodes."""
-    text = str(nodes) if isinstance(nodes, (int, str, Path)) and not isinstance(nodes, bool) else ""
-    if text.isascii() and text.isdigit() and not Path(text).exists():
-        return int(text), None
-    return 1, nodes
 
 
 def _launch(given: dict[str, Any], devices: int, machines: int, restarts: int) -> Run | list[Run]:
     """Train with ranks that are started here, and open what they made."""
     source, device = given["source"], choose_device(given["device"])
-    _check_devices(device, devices)
+    check_devices(device, devices)
     threads = given["threads"] or max(1, (os.cpu_count() or 1) // devices)
     arguments = {key: value for key, value in given.items() if key != "options"} | given["options"]
     try:
@@ -231,16 +219,8 @@ def _launch(given: dict[str, Any], devices: int, machines: int, restarts: int) -
     return runs[0] if len(runs) == 1 else runs
 
 
-def _check_devices(device: str, devices: int) -> None:
-    """Refuse ranks that have no device each."""
-    if devices > 1 and (device.startswith("cuda:") or device == "mps"):
-        raise GpmError(f"{devices} ranks do not share one {device}; write --device cuda or cpu.")
-    if device == "cuda" and devices > torch.cuda.device_count():
-        raise GpmError(f"there are {torch.cuda.device_count()} GPUs here, not {devices}; write --devices accordingly.")
-
-
 def _reload(folder: str, source: Any) -> TaskData:
-    return _load(source, read_config(Path(folder) / CONFIG))
+    return load_by(source, read_config(Path(folder) / CONFIG))
 
 
 def _train_rank(arguments: dict[str, Any]) -> list[str] | None:
@@ -248,78 +228,6 @@ def _train_rank(arguments: dict[str, Any]) -> list[str] | None:
     runs = train(**arguments)
     found = runs if isinstance(runs, list) else [runs]
     return [str(run.folder.absolute()) for run in found] or None
-
-
-@dataclass(frozen=True)
-class Team:
-    """The ranks of a training, and what each of them computes with."""
-
-    world: World
-    device: str
-    workers: int = 0
-    strategy: Strategy = "ddp"
-
-    @contextmanager
-    def leading(self) -> Iterator[None]:
-        """Lead the other ranks; at the end, or at a mistake, they are told that there is nothing more to do."""
-        try:
-            yield
-        except LostError:
-            raise
-        except BaseException:
-            self._dismiss()
-            raise
-        self._dismiss()
-
-    def _dismiss(self) -> None:
-        if self.world.size > 1 and listen():
-            with suppress(LostError):
-                self.world.share(None)
-
-
-@dataclass(frozen=True)
-class Errand:
-    """What rank 0 tells the others to load: the data under its name, or else what they were given."""
-
-    config: Config
-    source: str | Path
-
-
-def _follow(team: Team, source: Any) -> list[Run]:
-    """What the other ranks do: load and fit what rank 0 says, until it says no more."""
-    data: TaskData | None = None
-    while (order := team.world.share()) is not None:
-        if isinstance(order, Errand):
-            data = _load(order.source if str(order.source) else source, order.config)
-        else:
-            assert data is not None
-            follow(order, data, team.world, team.device)
-    return []
-
-
-def _check_world(world: World, device: str, devices: int, machines: int) -> None:
-    """Refuse flags that say something else than whoever started the ranks."""
-    if world.size > 1:
-        _check_devices(device, world.local_size)
-    if world.size > 1 and devices * machines > 1 and world.size != devices * machines:
-        raise GpmError(
-            f"{world.size} ranks were started, where --devices {devices} on {machines} machine(s) asks for "
-            f"{devices * machines}; leave --devices and --nodes out under torchrun."
-        )
-
-
-def _check_ranks(team: Team, config: Config) -> None:
-    """Refuse what ranks cannot do together."""
-    if config.model != "gpm" and config.accumulate > 1:
-        raise GpmError(f"accumulate is for the pattern machine; leave it out for {config.model}.")
-    if team.world.size == 1:
-        return
-    if config.model != "gpm":
-        raise GpmError(f"{config.model} reads the whole graph in one process; train a baseline with --devices 1.")
-    if team.strategy == "fsdp" and (config.average or config.compile or config.precision == "16-mixed"):
-        raise GpmError("fsdp goes without average, compile and 16-mixed; leave them out, or train with --strategy ddp.")
-    if team.world.size > config.batch:
-        raise GpmError(f"{team.world.size} ranks cannot share a batch of {config.batch}; raise --batch.")
 
 
 def _importing(
@@ -441,7 +349,7 @@ def _resume(
         in_memory = locate(in_memory, _folders(part_of(folder), plan)[0][1])
         if isinstance(in_memory, Path) and not in_memory.is_dir():
             raise GpmError(f"{folder} was ended before its graph was there; give the same command again.")
-    data = _load(in_memory, config)
+    data = load_by(in_memory, config)
     if _digest(data, in_memory if isinstance(in_memory, Path) else config.data) != plan.data_digest:
         what = config.data or "the graph"
         raise GpmError(f"{folder} cannot be gone on with: {what} was changed since; train anew with --overwrite.")
@@ -452,7 +360,7 @@ def _resume(
             f"{part_of(folder) / PLAN} is damaged: it names no recipe; train anew with --overwrite."
         ) from None
     with Workplace(folder, plan) as work:
-        _check_ranks(team, config)
+        check_ranks(team, config)
         return _work(work, recipe, data, team, track, quiet)
 
 
@@ -470,7 +378,7 @@ def _resume_finished(folder: Path, source: Any, device: str, options: dict[str, 
     if plan is None and not (folder / RESULT).is_file():
         raise GpmError(f"{folder} was begun by an earlier gpm, and cannot be gone on with; train it anew.")
     _log.info("%s is finished; nothing to resume", folder)
-    data = None if isinstance(source, (str, Path)) else _load(source, config)
+    data = None if isinstance(source, (str, Path)) else load_by(source, config)
     paths = [folder] if plan is None else [path for _, path in _folders(folder, plan)]
     runs = [Run(path, data, device) for path in paths]
     return runs[0] if len(runs) == 1 else runs
@@ -526,14 +434,14 @@ def _resolve(
         raise GpmError(f"there is no option {unknown[0]!r}.{nearest(unknown[0], option_names())}")
     if recipe is not None and not base:
         recipe = replace(recipe, config=recipe.config.with_(**options), changed=recipe.config.changes(options))
-        return recipe, _load(recipe.config.data, recipe.config)
+        return recipe, load_by(recipe.config.data, recipe.config)
     name, begin = "graph", _begin_with(base)
     if isinstance(source, (str, Path)):
         path = Path(source).expanduser()
         place = str(path.resolve()) if own is None and path.exists() else str(source)  # found from any folder later on
         name, options = path.stem, {"data": place} | options
     config = begin.with_(**options)
-    return Recipe(name if tables is None else tables.name, config), _load(own or source, config)
+    return Recipe(name if tables is None else tables.name, config), load_by(own or source, config)
 
 
 def _begin_with(name: str) -> Config:
@@ -545,10 +453,6 @@ def _begin_with(name: str) -> Config:
         raise GpmError(f"there is no recipe {name!r}.{nearest(name, recipe_names())} gpm recipes lists them.")
     plain = {"data": "", "task": "auto", "metric": "auto", "split": "auto", "smiles": "", "target": ""}
     return recipe.config.with_(**plain)
-
-
-def _load(source: Any, config: Config) -> TaskData:
-    return load_task_data(source, config.task, metric=config.metric, smiles=config.smiles, target=config.target)
 
 
 def _check_tracker(track: Tracker) -> None:

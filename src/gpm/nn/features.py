@@ -28,9 +28,7 @@ NodeFeatures = Literal["auto", "degree", "constant"]
 MOST_DEGREES = 512  # degrees from here on are one category
 SPARSE_BELOW = 0.1  # dense features with fewer entries than this are kept as sparse rows
 MOST_CATEGORIES = 10_000_000  # in one column
-LARGE = (
-    1 << 26
-)  # entries: from here on an array stays as it is, on disk if it is there, and rows are made ready as taken
+LARGE = 1 << 26  # entries: a larger array stays as it is, on disk if it is there, and its rows are converted as taken
 BLOCK = 1 << 25  # entries that statistics look at together
 MOSTLY_ZERO = 0.5  # with more zeros than this, features are counts or flags: one scale for all, and zero stays zero
 
