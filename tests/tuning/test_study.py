@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from optuna.study import Study
-from optuna.trial import TrialState
+from optuna.trial import Trial, TrialState
 
 from gpm import Config, GpmError
 from gpm.tuning.space import Choices, Range, Space
@@ -97,6 +97,34 @@ def test_a_killed_study_draws_what_one_that_was_not_draws(tmp_path: Path) -> Non
             if count == 2:
                 told = _told(study)
     assert told == whole
+
+
+@pytest.mark.parametrize("made", [0, 2, 4])  # the options given, drawn at random, drawn from what was learned
+@pytest.mark.parametrize("drawn", [0, 1, 2])
+def test_a_trial_killed_while_its_options_are_drawn_has_them_all_drawn_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: int, drawn: int
+) -> None:
+    for name in ("whole", "killed"):
+        (tmp_path / name).mkdir()
+    with open_study(tmp_path / "whole", FACTS, SPACE, True) as study:
+        _try(study, made + 2)
+        whole = _told(study)
+    suggest, calls = Trial._suggest, []
+
+    def kill(self: Trial, *arguments: Any) -> Any:
+        calls.append(1)
+        if len(calls) > drawn:
+            raise InterruptedError
+        return suggest(self, *arguments)
+
+    with open_study(tmp_path / "killed", FACTS, SPACE, True) as study:
+        _try(study, made)
+        with monkeypatch.context() as patch, pytest.raises(InterruptedError):
+            patch.setattr(Trial, "_suggest", kill)
+            ask(study, SPACE, BASE, 3)
+    with open_study(tmp_path / "killed", FACTS, SPACE, True) as study:
+        _try(study, 2)
+        assert _told(study) == whole
 
 
 def test_two_processes_do_not_share_a_folder(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def open_study(folder: Path, facts: Facts, space: Space, larger: bool) -> Iterat
         _compare(folder, known, facts)
         for trial in trials:
             _check_trial(path, trial, space)
-        _settle(study)
+        _settle(study, space)
         yield study
 
 
@@ -189,10 +189,11 @@ def _check_trial(path: Path, trial: FrozenTrial, space: Space) -> None:
         raise GpmError(f"{path}: trial {trial.number + 1} is damaged ({error}); {LATER}.") from None
 
 
-def _settle(study: Study) -> None:
+def _settle(study: Study, space: Space) -> None:
     """See to the trials that a killed process left behind, and to those that ran out of time: they are tried again.
 
-    A trial that was killed twice is not: it may be what killed the process.
+    A trial that was killed twice is not: it may be what killed the process. One that was killed while its options were
+    being drawn, one after another, has them all drawn again: the rest alone would come out differently.
     """
     for trial in study.get_trials(states=[TrialState.RUNNING]):
         why = KILLED_AGAIN if trial.user_attrs.get("kills", 0) else KILLED
@@ -201,7 +202,9 @@ def _settle(study: Study) -> None:
     for trial in study.get_trials(deepcopy=False):
         if trial.state.is_finished() and why_lost(trial) is not None and not _was_tried_again(study, trial):
             kills = trial.user_attrs.get("kills", 0) + (why_lost(trial) == KILLED)
-            study.enqueue_trial(trial.params, user_attrs={"again": trial.number, "kills": kills})
+            drawn = trial.system_attrs.get("fixed_params", {}) | trial.params
+            whole = drawn.keys() == space.distributions().keys()
+            study.enqueue_trial(drawn if whole else {}, user_attrs={"again": trial.number, "kills": kills})
 
 
 def _was_tried_again(study: Study, trial: FrozenTrial) -> bool:
