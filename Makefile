@@ -1,19 +1,21 @@
 # Every target does its own set-up in .venv: once, and again when pyproject.toml or constraints.txt changes.
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/pip --disable-pip-version-check install --quiet --constraint constraints.txt
+PIP := $(BIN)/pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt
 
-.PHONY: setup demo test lint style bench bench-walks bench-model bench-graphs bench-import bench-compare bench-explain \
+.PHONY: setup demo test test-slow lint style bench bench-walks bench-model bench-graphs bench-import bench-compare bench-explain \
 	bench-trust bench-scale docs clean
 
 setup: .venv/.ready
 
-# torch first and by its pin, so that nothing else decides which build is installed.
+# torch first and by its pin, so that nothing else decides which build is installed. pip compiles on one core: Python
+# does it on all of them afterwards, and without the tests of others.
 .venv/.ready: pyproject.toml constraints.txt
 	@echo "setting up .venv (a few minutes the first time)"
 	@$(PYTHON) -m venv .venv
 	@$(PIP) torch
 	@$(PIP) --editable ".[dev]"
+	@$(BIN)/python -m compileall -q -j 0 -x '/tests?/' .venv/lib >/dev/null 2>&1 || true
 	@touch $@
 
 demo: setup
@@ -22,9 +24,13 @@ demo: setup
 # Types are checked beside the tests: alone, mypy would leave a core idle.
 test: setup style
 	@$(BIN)/mypy & types=$$!; \
-	$(BIN)/python -m pytest -n 2 --dist worksteal; tests=$$?; \
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"; tests=$$?; \
 	wait $$types || { echo "mypy found mistakes: see above, or make lint"; exit 1; }; \
 	exit $$tests
+
+# What takes minutes more, and seldom changes: several machines, ranks that are started again, ids of 64 bits.
+test-slow: setup
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
 lint: style
 	@$(BIN)/mypy

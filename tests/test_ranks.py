@@ -109,12 +109,14 @@ def test_a_rank_that_dies_ends_the_run_and_the_same_command_goes_on(alone: Path,
     _assert_same(alone / "nodes", tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_ranks_that_are_started_again_go_on(alone: Path, tmp_path: Path) -> None:
     launch(_die_once, {"folder": tmp_path / "run", "marker": tmp_path / "died"}, 2, 1, 1)
     assert (tmp_path / "died").exists()
     _assert_same(alone / "nodes", tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_two_machines_train_together(alone: Path, tmp_path: Path) -> None:
     """Two agents that meet on the loopback, as two machines would, each with a rank of its own."""
     _graph("nodes").save(tmp_path / "graph")
@@ -129,6 +131,7 @@ def test_two_machines_train_together(alone: Path, tmp_path: Path) -> None:
     _assert_same(alone / "nodes", tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_a_mistake_is_told_once_and_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(GpmError, match=r"^there is no option 'widht'.* 'width'"):
         train(_graph("nodes"), out=tmp_path / "run", devices=2, widht=3, **SMALL)

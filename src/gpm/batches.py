@@ -135,6 +135,7 @@ class Batch:
         share: The part of the step's loss that falls on these instances, between 0 and 1.
         terms: How many terms their loss has: instances, or labels that are known.
         seconds: What it took to draw and to gather.
+        inputs: The instances; there may be some without a target behind those that have one.
     """
 
     content: Any
@@ -142,6 +143,7 @@ class Batch:
     share: float
     terms: int
     seconds: dict[str, float] = field(default_factory=dict)
+    inputs: Tensor | None = None
 
     def to(self, device: torch.device | str) -> Batch:
         """The same batch on another device."""
@@ -200,7 +202,7 @@ class Prepared(Dataset[Batch]):
     def __getitem__(self, draw: Any) -> Batch:
         inputs, targets, rows, terms, share = self.examples.deal(draw)
         content, seconds = self.prepare(inputs, draw.step, rows)
-        return Batch(content, targets, share, terms, seconds)
+        return Batch(content, targets, share, terms, seconds, inputs)
 
 
 class Loader:

@@ -115,12 +115,17 @@ class KeepBest(Callback):
     Args:
         metric: What to look at.
         save: What to do with the model.
+        part: Of which part.
     """
 
-    def __init__(self, metric: str, save: Callable[[torch.nn.Module], None]) -> None:
-        self.metric, self.save = f"val_{metric}", save
+    def __init__(self, metric: str, save: Callable[[torch.nn.Module], None], part: str = "val") -> None:
+        self.metric, self.save, self.part = f"{part}_{metric}", save, part
         self.sign = 1 if METRICS[metric].larger else -1
         self.best, self.epoch = -float("inf"), 0
+
+    @property
+    def state_key(self) -> str:
+        return "KeepBest" if self.part == "val" else f"KeepBest {self.part}"
 
     def state_dict(self) -> dict[str, Any]:
         return {"best": self.best, "epoch": self.epoch}

@@ -170,7 +170,33 @@ class TrainOptions:
 
 
 @dataclass(frozen=True)
-class Config(TrainOptions, ModelOptions, PatternOptions):
+class ShiftOptions:
+    """How a model is made fit for nodes that are not like those that it learns from.
+
+    Attributes:
+        shift: Divide one graph into a source and a target by degree (the target has the larger ones) or by time (the
+            target is later), to try a model under a shift; none takes the graph as it is.
+        validate: With a source and a target, choose the epoch by nodes of the source, so that no label of the target is
+            ever read before the test, or by a fifth of the target's, as the paper does.
+        adapt: Also learn from the target without its labels: dann (no classifier can tell the domains apart by their
+            embeddings), ssreg (embeddings are smooth and bounded over the frequencies of both graphs), or both.
+        dann_weight: What the classifier of domains counts beside the task, once it is ramped up.
+        ssreg_weight: What each of the two penalties on frequencies counts beside the task.
+        ssreg_threshold: Responses, and differences of neighbouring ones, up to here are free.
+        modes: Eigenvectors of each graph's Laplacian by which frequencies are measured.
+    """
+
+    shift: Literal["none", "degree", "time"] = "none"
+    validate: Literal["source", "target"] = "source"
+    adapt: Literal["none", "dann", "ssreg", "dann+ssreg"] = "none"
+    dann_weight: float = 0.3
+    ssreg_weight: float = 0.01
+    ssreg_threshold: float = 1.0
+    modes: int = 200
+
+
+@dataclass(frozen=True)
+class Config(ShiftOptions, TrainOptions, ModelOptions, PatternOptions):
     """All options of a run, checked on creation.
 
     Attributes:
@@ -180,7 +206,8 @@ class Config(TrainOptions, ModelOptions, PatternOptions):
         protocol: Of links: strict (held-out edges can be seen nowhere) or paper (the published figures' own: test edges
             are walked, which flatters).
         smiles: The column of a table of molecules that holds SMILES.
-        target: Its column to predict, or several, separated by commas.
+        target: Of a table, its column to predict, or several, separated by commas. Of anything else that has nodes to
+            classify, another such dataset, graph folder or PyG file: the model learns from the first and is used on it.
         model: gpm, or a baseline on the same data: gcn, gat, sage, gin, appnp, gps, or mlp, which sees no edges.
         hide: Hide the links of a training batch from a baseline's messages, as a gpm's walks never cross their own
             link; with large batches little is left to hear.
@@ -260,7 +287,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "batch": (1, 10_000_000), "lr": (0, 100), "warmup": (0, 10_000_000), "decay": (0, 100), "smoothing": (0, 0.99),
     "clip": (1e-9, 1e9), "average": (0, 1_000_000), "patterns": (1, 1_000_000), "pool": (1, 1_000_000),
     "val_patterns": (0, 1_000_000), "seed": (0, 2**63 - 1),
-    "anonymous_weight": (-1000, 1000),
+    "anonymous_weight": (-1000, 1000), "dann_weight": (0, 1000), "ssreg_weight": (0, 1000),
+    "ssreg_threshold": (0, 1e9), "modes": (1, 10_000),
 }  # fmt: skip
 
 

@@ -11,12 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
+import numpy as np
 import torch
 
 from gpm.archives import check_zip
 from gpm.batches import Examples, Times
 from gpm.checksums import write_checksums
 from gpm.config import SIZES, Config
+from gpm.data.domains import DomainData, DomainSplit
 from gpm.data.links import LinkData, LinkSplit
 from gpm.data.load import TaskData, walked_graph
 from gpm.data.splits import PARTS, Split
@@ -46,6 +48,7 @@ from gpm.tasks.metrics import METRICS, show_scores
 from gpm.weights import load_weights, save_weights
 
 Strategy = Literal["ddp", "fsdp"]
+OTHER = "other.safetensors"  # while training: the weights of the epoch that the other domain would choose
 MOST_PREDICTIONS = 1_000_000  # instances of the test part whose answers are kept in the run folder
 Tracker = Literal["none", "tensorboard", "wandb", "mlflow"]
 _log = logging.getLogger("gpm")
@@ -103,7 +106,8 @@ def carry_out(job: Job) -> Run:
             run = _fit(job, split, *prepared, saved)
     if job.baselines and "baselines" not in run.result:
         _score_baselines(run)
-    (folder / STATE).unlink(missing_ok=True)
+    for done in (STATE, OTHER):
+        (folder / done).unlink(missing_ok=True)
     write_checksums(folder)
     return run
 
@@ -120,6 +124,10 @@ def follow(order: Order, data: TaskData, world: World, device: str) -> None:
     world.send_weights(predictor.model)
     for part in ("val", "test"):
         _read(job, order.split, predictor, part)
+    if isinstance(order.split, DomainSplit):
+        world.send_weights(predictor.model)
+        for part in ("other", "test"):
+            _read(job, order.split, predictor, part)
 
 
 def draw_split(data: TaskData, config: Config) -> Split:
@@ -127,6 +135,8 @@ def draw_split(data: TaskData, config: Config) -> Split:
     kind = "" if config.split == "auto" else config.split
     if isinstance(data, LinkData):
         split: Split = data.make_split(config.seed, kind, config.protocol)
+    elif isinstance(data, DomainData):
+        split = data.make_split(config.seed, kind, config.validate)
     else:
         split = data.make_split(config.seed, kind)
     for part in PARTS:
@@ -137,7 +147,7 @@ def draw_split(data: TaskData, config: Config) -> Split:
 
 def _begin(job: Job, split: Split) -> None:
     """Write what is known before the first epoch."""
-    for stale in (CONFIG, WEIGHTS, MODEL, STATE, HISTORY):
+    for stale in (CONFIG, WEIGHTS, OTHER, MODEL, STATE, HISTORY):
         (job.folder / stale).unlink(missing_ok=True)
     split.save(job.folder / SPLIT)
     write_json(job.folder / "recipe.json", job.recipe.facts())
@@ -166,7 +176,11 @@ def _prepare(job: Job, split: Split) -> tuple[Task, Predicts]:
     config, data = job.config, job.data
     torch.manual_seed(config.seed)
     task = make_task(data, split, config)
+    if config.adapt != "none" and not isinstance(data, DomainData):
+        raise GpmError(f"--adapt {config.adapt} needs a target: name one with --target, or try --shift degree.")
     graph, seen = walked_graph(data, split), split.train if data.level == "graph" else None
+    if isinstance(data, DomainData) and data.both:
+        seen = np.zeros(1, dtype=np.int64)  # statistics are the source's
     stream = job.workers > 0 and not job.device.startswith("cpu")
 
     def build() -> Predicts:
@@ -196,11 +210,12 @@ def _fit(job: Job, split: Split, task: Task, predictor: Predicts, saved: bool) -
 
 @dataclass(frozen=True)
 class Trained:
-    """What a training found: its best epoch, a row per epoch, and where its time went."""
+    """What a training found: its best epoch, a row per epoch, where its time went, and what the other domain chose."""
 
     best_epoch: int
     rows: list[dict[str, float]]
     times: Times
+    other_epoch: int = 0
 
 
 def _train(job: Job, split: Split, task: Task, predictor: Predicts, saved: bool) -> Trained:
@@ -209,17 +224,16 @@ def _train(job: Job, split: Split, task: Task, predictor: Predicts, saved: bool)
     from lightning.pytorch.callbacks import EarlyStopping
 
     from gpm.callbacks import AtomicCheckpoints, History, KeepBest, Progress, SaveState, StoppedError
-    from gpm.learner import Learner
     from gpm.strategies import make_strategy
 
-    config, data, folder, world = job.config, job.data, job.folder, job.world
-    learner = Learner(
-        predictor, Examples(data, task, split, config.seed), config, world, job.workers, job.strategy == "fsdp"
-    )
+    config, folder, world = job.config, job.folder, job.world
+    learner = _make_learner(job, split, task, predictor)
     history, state = History(folder / HISTORY), SaveState(folder / STATE, world)
     chosen = config.metric if config.select == "metric" else "loss"
     best = KeepBest(chosen, lambda model: save_weights(model, folder / WEIGHTS))
-    callbacks: list[Any] = [history, best, Progress(config.metric, not job.quiet), state]
+    other = KeepBest(chosen, lambda model: save_weights(model, folder / OTHER), "other")
+    both = isinstance(split, DomainSplit)
+    callbacks: list[Any] = [history, best, *([other] if both else []), Progress(config.metric, not job.quiet), state]
     if config.patience:
         mode = "max" if METRICS[chosen].larger else "min"
         callbacks.insert(0, EarlyStopping(f"val_{chosen}", mode=mode, patience=config.patience))
@@ -259,7 +273,22 @@ def _train(job: Job, split: Split, task: Task, predictor: Predicts, saved: bool)
             ) from None
     _close(trainer.loggers)
     predictor.model.to(job.device)  # Lightning leaves it on the host
-    return Trained(best.epoch, history.rows, learner.times)
+    return Trained(best.epoch, history.rows, learner.times, other.epoch)
+
+
+def _make_learner(job: Job, split: Split, task: Task, predictor: Predicts) -> Any:
+    """What Lightning trains: on the nodes of two domains, if the options say so."""
+    from gpm.adaptation import Adaptation, DomainExamples
+    from gpm.learner import Learner
+
+    config, data = job.config, job.data
+    arguments = config, job.world, job.workers, job.strategy == "fsdp"
+    if config.adapt == "none":
+        return Learner(predictor, Examples(data, task, split, config.seed), *arguments)
+    assert isinstance(data, DomainData)
+    return Learner(
+        predictor, DomainExamples(data, task, split, config.seed), *arguments, adaptation=Adaptation(config, data)
+    )
 
 
 def _read(job: Job, split: Split, predictor: Predicts, part: str) -> torch.Tensor:
@@ -347,7 +376,7 @@ def _finish(run: Run, found: Trained, job: Job) -> None:
     else:
         _log.info("answers of more than %s instances are not kept; see gpm predict --shard", f"{MOST_PREDICTIONS:,}")
     used = f", with {config.pool} patterns" if config.model == "gpm" else ""
-    content = {
+    content: dict[str, Any] = {
         "data": run.data.title, "task": run.data.level, "model": config.model, "metric": metric, "val": scores["val"],
         "test": scores["test"], "seed": config.seed,
         "protocol": f"split {run.split.name}; epoch chosen by validation {config.select}; test read once{used}",
@@ -356,6 +385,8 @@ def _finish(run: Run, found: Trained, job: Job) -> None:
         "time_shares": found.times.shares(), "seconds_per_step": round(found.times.per_step, 6),
         "date": time.strftime("%Y-%m-%d"),
     }  # fmt: skip
+    if isinstance(run.split, DomainSplit):
+        content |= {"chosen_on": run.split.chosen_on, "other": _score_other(run, found, job)}
     write_card(run, content, job.recipe)
     write_json(run.folder / RESULT, content)  # last: what has a result is trained and scored
     kind = METRICS[metric]
@@ -366,8 +397,29 @@ def _finish(run: Run, found: Trained, job: Job) -> None:
         _log.info("time of the steps: %s", found.times.describe(job.workers, job.world.size))
     if len(scores["test"]) > 3:
         _log.info("test: %s", show_scores(scores["test"]))
+    if isinstance(run.split, DomainSplit):
+        other = content["other"]
+        _log.info(
+            "chosen on the %s; chosen on the %s instead (epoch %d), the test would be %s", run.split.chosen_on,
+            other["chosen_on"], other["best_epoch"], kind.show(other["test"][metric]),
+        )  # fmt: skip
     if config.task == "link" and config.protocol == "paper":
         _log.info("protocol paper: test edges are walked, so that this is no measure of quality; see strict")
+
+
+def _score_other(run: Run, found: Trained, job: Job) -> dict[str, Any]:
+    """What the test part would have been, had the other domain chosen the epoch."""
+    assert isinstance(run.split, DomainSplit)
+    model = run.predictor.model
+    load_weights(model, run.folder / OTHER)
+    job.world.send_weights(model)
+    said = {part: _read(job, run.split, run.predictor, part) for part in ("other", "test")}
+    load_weights(model, run.folder / WEIGHTS)
+    scores = {part: run.score(part, logits) for part, logits in said.items()}
+    return {
+        "chosen_on": "target" if run.split.chosen_on == "source" else "source", "best_epoch": found.other_epoch,
+        "val": scores["other"], "test": scores["test"],
+    }  # fmt: skip
 
 
 def _beside_paper(job: Job) -> str:

@@ -16,8 +16,9 @@ from torch.utils.data import DataLoader, Dataset
 
 from gpm.batches import Batch, Batches, Examples, Loader, Prepared, Times
 from gpm.config import Config
+from gpm.data.domains import DomainSplit
 from gpm.hashing import MASK, TRAINING_STEP, make_key
-from gpm.predictor import Predicts
+from gpm.predictor import Predictor, Predicts
 from gpm.ranks import ALONE, World
 
 VALIDATION_SHARE = 0.25  # of the cost of an epoch may go to validating it
@@ -50,6 +51,7 @@ class Learner(pl.LightningModule):
         config: How to train.
         world: The ranks that train together.
         workers: Processes that draw and gather ahead; 0 for none.
+        adaptation: What is added to the loss for the sake of another domain, if anything.
         sharded: Each rank keeps a piece of weights, gradients and the optimizer's state; the predictor's model is
             whole, and gets the weights for validation.
     """
@@ -62,8 +64,10 @@ class Learner(pl.LightningModule):
         world: World = ALONE,
         workers: int = 0,
         sharded: bool = False,
+        adaptation: nn.Module | None = None,
     ) -> None:
         super().__init__()
+        self.adaptation = adaptation
         self.sharded = sharded and world.size > 1
         self.model = copy.deepcopy(predictor.model) if self.sharded else predictor.model
         self.averaged = copy.deepcopy(predictor.model).requires_grad_(False) if config.average else None
@@ -117,14 +121,33 @@ class Learner(pl.LightningModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         model: Any = self._compiled[0] if self._compiled else self.model
+        self.times.add(batch.seconds)
+        if self.adaptation is not None:
+            return self._adapt(batch, model)
         logits = self.predictor.compute(batch.content, model)
         loss = self.task.loss(logits, batch.targets) if batch.share else logits.sum() * 0
-        self.times.add(batch.seconds)
-        self._lost += loss.detach() * batch.terms
-        self._read += batch.terms
+        self._note(loss, batch)
         # Lightning averages over ranks and parts; scaled so, that average is the mean over all instances of the step.
         pieces = self.world.size * self.config.accumulate
         return loss if pieces == 1 else loss * (batch.share * pieces)
+
+    def _note(self, loss: Tensor, batch: Batch) -> None:
+        self._lost += loss.detach() * batch.terms
+        self._read += batch.terms
+
+    def _adapt(self, batch: Batch, model: Any) -> Tensor:
+        """The loss of the source's nodes, and what is added for the sake of the target's, which have no labels."""
+        assert isinstance(self.predictor, Predictor)
+        assert self.adaptation is not None
+        assert batch.inputs is not None
+        output = self.predictor.read(batch.content, model)
+        loss = self.task.loss(output.logits[: len(batch.targets)], batch.targets)
+        self._note(loss, batch)
+        progress = self.global_step / (self.config.epochs * self.steps_per_epoch)
+        for name, value in self.adaptation(output.embedding, batch.inputs, progress).items():
+            self.log(name, value, on_step=False, on_epoch=True, batch_size=len(batch.targets))
+            loss = loss + value
+        return loss
 
     def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
         if (batch_idx + 1) % self.config.accumulate:
@@ -170,13 +193,24 @@ class Learner(pl.LightningModule):
         _, targets = self.examples.take(torch.from_numpy(np.array(self.split.val)))
         for name, value in self.task.score(logits, targets).items():
             self.log(f"val_{name}", value, batch_size=len(targets))
+        if isinstance(self.split, DomainSplit) and len(self.split.other):
+            self._validate_other(self.split.other)
         lost, read = self.world.add_up(torch.stack([self._lost.cpu().double(), torch.tensor(float(self._read))]))
         if read:
             self.log("train_loss", lost / read, batch_size=len(targets))
 
+    def _validate_other(self, ids: NDArray) -> None:
+        """Score the part of the other domain, by which the epoch might have been chosen."""
+        inputs, _ = self.examples.take(torch.from_numpy(np.array(ids[self.world.rank :: self.world.size])))
+        logits = self.predictor.logits(inputs, patterns=self.val_patterns, model=self.final_model)
+        _, targets = self.examples.take(torch.from_numpy(np.array(ids)))
+        for name, value in self.task.score(self.world.join(logits, len(ids)), targets).items():
+            self.log(f"other_{name}", value, batch_size=len(targets))
+
     def configure_optimizers(self) -> Any:
-        decayed = [p for p in self.model.parameters() if p.ndim >= 2]
-        others = [p for p in self.model.parameters() if p.ndim < 2]
+        learned = [*self.model.parameters(), *([] if self.adaptation is None else self.adaptation.parameters())]
+        decayed = [p for p in learned if p.ndim >= 2]
+        others = [p for p in learned if p.ndim < 2]
         groups = [{"params": decayed, "weight_decay": self.config.decay}, {"params": others, "weight_decay": 0.0}]
         # In mixed precision Lightning refuses to clip the gradients of a fused optimizer.
         fused = self.device.type in ("cpu", "cuda") and self.config.precision == "32-true"

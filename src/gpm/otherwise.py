@@ -33,7 +33,7 @@ def read_given(run: Run, data: Any) -> TaskData:
     config, level = run.config, run.facts["task"]
     if isinstance(data, (NodeData, LinkData, GraphData)):
         return data
-    if (config.smiles or config.target) and isinstance(data, (str, Path)):
+    if (config.smiles or config.target) and level == "graph" and isinstance(data, (str, Path)):
         from gpm.data.molecules import load_molecules
 
         target = "" if run.other else config.target

@@ -43,17 +43,31 @@ def embed_laplacian(graph: Graph, dim: int) -> NDArray[np.float32]:
     if graph.num_graphs == 1 and graph.num_edges > MOST_EDGES and graph.num_nodes > MOST_DENSE:
         name = f"lap-{dim}-{spectrum.TOLERANCE:g}-{spectrum.MOST_PRODUCTS}"
         return keep_positions(graph, name, dim, lambda: spectrum.embed_spectrum(graph, dim))
+    return _find_vectors(graph, 1, dim)
+
+
+def find_modes(graph: Graph, count: int) -> NDArray[np.float32]:
+    """Eigenvectors of the symmetric normalised Laplacian for the `count` smallest eigenvalues, ascending `[N, count]`.
+
+    As those of `embed_laplacian`, with the first among them. They take long to find, and are kept in the data root
+    under what the edges are.
+    """
+    return keep_positions(graph, f"modes-{count}", count, lambda: _find_vectors(graph, 0, count))
+
+
+def _find_vectors(graph: Graph, first: int, dim: int) -> NDArray[np.float32]:
+    """The leading eigenvectors of every graph from number `first` on, `[N, dim]`."""
     adjacency = _adjacency(graph)
     embedding = np.zeros((graph.num_nodes, dim), dtype=np.float32)
     for nodes in _equal_graphs(graph, lambda size: size * size):
         size = nodes.shape[1]
-        found = min(dim + 1, size)
+        found = min(first + dim, size)
         matrix = _normalise(_cut(adjacency, nodes))
         if size <= 64 or found >= size - 1:
             _, vectors = np.linalg.eigh(_stack(matrix, size))
         else:
             vectors = np.stack([_solve(part, found, dim) for part in _split(matrix, size)])
-        vectors = vectors[:, :, ::-1][:, :, 1:found]  # [graphs, size, found - 1]
+        vectors = vectors[:, :, ::-1][:, :, first:found]  # [graphs, size, found - first]
         farthest = np.take_along_axis(vectors, np.abs(vectors).argmax(1)[:, None], 1)
         embedding[nodes, : vectors.shape[2]] = vectors * np.where(farthest < 0, -1, 1)
     return embedding
@@ -71,7 +85,7 @@ def _solve(matrix: sp.csr_array, found: int, dim: int) -> NDArray:
             return np.linalg.eigh(matrix.toarray())[1][:, -found:]
         reason = str(error).rstrip(".")
         raise GpmError(
-            f"the {dim} Laplacian eigenvectors do not converge ({reason}); ask for fewer by pe_dim."
+            f"the {dim} Laplacian eigenvectors do not converge ({reason}); ask for fewer by pe_dim or modes."
         ) from None
 
 

@@ -210,8 +210,12 @@ class Predictor:
 
     def compute(self, content: Reading, model: nn.Module | None = None) -> Tensor:
         """Logits of a training step, with gradients."""
+        return self.read(content, model).logits
+
+    def read(self, content: Reading, model: nn.Module | None = None) -> Output:
+        """All that the model says in a training step, with gradients."""
         output: Output = (model or self.model)(content.patterns, content.table)
-        return output.logits
+        return output
 
     def learn(self, inputs: Tensor, turn: int, model: nn.Module | None = None) -> Tensor:
         """Logits of a training step of one process, with gradients."""

@@ -78,6 +78,8 @@ def check_ranks(team: Team, config: Config) -> None:
     """Refuse what ranks cannot do together."""
     if config.model != "gpm" and config.accumulate > 1:
         raise GpmError(f"accumulate is for the pattern machine; leave it out for {config.model}.")
+    if config.adapt != "none":
+        _check_adaptation(team, config)
     if team.world.size == 1:
         return
     if config.model != "gpm":
@@ -88,9 +90,21 @@ def check_ranks(team: Team, config: Config) -> None:
         raise GpmError(f"{team.world.size} ranks cannot share a batch of {config.batch}; raise --batch.")
 
 
+def _check_adaptation(team: Team, config: Config) -> None:
+    if config.model != "gpm":
+        raise GpmError(f"adapt is for the pattern machine; leave it out for {config.model}.")
+    if team.world.size > 1 or config.accumulate > 1:
+        raise GpmError(
+            f"--adapt {config.adapt} looks at all nodes of a step together; leave out --devices, --nodes and "
+            "--accumulate."
+        )
+
+
 def load_by(source: Any, config: Config) -> TaskData:
     """Load what the options say of a source."""
-    return load_task_data(source, config.task, metric=config.metric, smiles=config.smiles, target=config.target)
+    return load_task_data(
+        source, config.task, metric=config.metric, smiles=config.smiles, target=config.target, shift=config.shift
+    )
 
 
 def count_machines(nodes: Any) -> tuple[int, Any]:

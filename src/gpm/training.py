@@ -424,6 +424,8 @@ def _resolve(
         own: The graph that was made of the user's tables, if any.
         tables: These tables.
     """
+    if own is None and "target" in options and Path(options["target"]).expanduser().exists():
+        options = options | {"target": str(Path(options["target"]).expanduser().resolve())}  # found from any folder
     recipe = find_recipe(str(source)) if own is None and isinstance(source, (str, Path)) and str(source) else None
     if recipe is None and "data" in options:
         raise GpmError("data is an option of recipes; without one, the first argument says what to train on.")

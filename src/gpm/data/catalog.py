@@ -77,6 +77,10 @@ def _twitch(country: str, nodes: int) -> Entry:
     return _named(f"Twitch-{country}", "Twitch", country, nodes, "50/25/25", metric="roc_auc")
 
 
+def _citations(title: str, file: str, nodes: int) -> Entry:
+    return Entry(title, "citations", "CitationDA", (("file", f"{file}.npz"),), "CitationDA", nodes)
+
+
 def _ogb(title: str, name: str, nodes: int) -> Entry:
     options = (("name", name),)
     return Entry(title, "ogb", "OGB", options, f"OGB/ogbn_{name}", nodes, undirected=True, split="public")
@@ -141,6 +145,8 @@ CATALOG = {
     "twitch-fr": _twitch("FR", 6551),
     "twitch-pt": _twitch("PT", 1912),
     "twitch-ru": _twitch("RU", 4385),
+    "acm": _citations("ACM", "acmv9", 9360),
+    "dblp": _citations("DBLP", "dblpv7", 5484),
     "ogbl-collab": _links("collab", 235868, "hits@50"),
     "ogbl-ppa": _links("ppa", 576289, "hits@100"),
     "ogbl-ddi": _links("ddi", 4267, "hits@20"),
@@ -239,11 +245,31 @@ def _load(entry: Entry) -> Any:
         from gpm.data.ogb import load_ogb_links
 
         return [load_ogb_links(str(dict(entry.options)["name"]))[0].to_pyg()]
+    if entry.loader == "citations":
+        return [_load_citations(entry)]
     if compact := find_compact(entry):
         from gpm.data.collection import read_compact
 
         return read_compact(compact).to_pyg()
     return _load_pyg(entry)
+
+
+def _load_citations(entry: Entry) -> Any:
+    """ACMv9 or DBLPv7, papers by field over shared words, from the file that those who adapt between them pass on."""
+    from torch_geometric.io import read_npz
+
+    copy_raw(entry.raw)
+    path = data_root() / entry.raw / str(dict(entry.options)["file"])
+    if not path.is_file():
+        raise GpmError(
+            f"{entry.title} is not to be downloaded; put {path.name}, as PyG's read_npz reads it, into {path.parent}, "
+            f"or let GPM_RAW name a folder with {entry.raw}/{path.name}."
+        )
+    data = read_npz(str(path), to_undirected=True)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)", UserWarning)
+        data.x = data.x.to_sparse_csr()  # one word in two hundred is there
+    return data
 
 
 def _load_pyg(entry: Entry) -> Any:
@@ -285,7 +311,7 @@ def allow_pyg_data() -> None:
 def has_raw(entry: Entry) -> bool:
     """Whether raw files are in the data root or below `GPM_RAW`."""
     places = [data_root(), *map(Path, filter(None, [os.environ.get("GPM_RAW")]))]
-    folders = [place / entry.raw / "raw" for place in places]
+    folders = [place / entry.raw / ("" if entry.loader == "citations" else "raw") for place in places]
     return any(folder.is_dir() and any(folder.iterdir()) for folder in folders)
 
 

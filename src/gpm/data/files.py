@@ -17,6 +17,8 @@ from gpm.scratch import restore
 from gpm.storage import HEADER
 
 if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
     from gpm.importer.sources import Table
 
 PYG_FILES = (".pt", ".pth")
@@ -124,7 +126,13 @@ def opening_pairs(path: Path) -> Iterator[PairTable]:
 
 
 def _read_pyg(path: Path) -> Graph:
-    """Read what `torch.save` made of a PyG `Data` or a list of them; nothing in the file is executed."""
+    """The graph or graphs in a PyG file."""
+    several = read_pyg(path)
+    return Graph.from_pyg(several[0] if isinstance(several, tuple) else several)
+
+
+def read_pyg(path: Path) -> list[Data] | tuple[Data]:
+    """Read what `torch.save` made of a list of PyG `Data`, or of a single one; nothing in the file is executed."""
     import torch
     from torch_geometric.data import Data
     from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
@@ -144,7 +152,7 @@ def _read_pyg(path: Path) -> Graph:
     if not all(isinstance(one, Data) for one in several):
         raise GpmError(f"{path} holds a {type(data).__name__}, not a PyG Data or a list of them.")
     _check_counts(path, several)
-    return Graph.from_pyg(data if isinstance(data, Data) else several)
+    return (data,) if isinstance(data, Data) else several
 
 
 def _check_counts(path: Path, several: list[Any]) -> None:

@@ -6,7 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gpm.data.align import find_times
 from gpm.data.catalog import CATALOG, spell
+from gpm.data.domains import divide, load_domains
 from gpm.data.files import PYG_FILES, load_graph
 from gpm.data.graphs import GraphData, load_graph_data
 from gpm.data.imported import is_imported, load_imported
@@ -23,7 +25,7 @@ TaskData = NodeData | LinkData | GraphData
 
 
 def load_task_data(
-    source: Any, task: str = "auto", *, metric: str = "auto", smiles: str = "", target: str = ""
+    source: Any, task: str = "auto", *, metric: str = "auto", smiles: str = "", target: str = "", shift: str = "none"
 ) -> TaskData:
     """Load what a task is made of.
 
@@ -33,10 +35,15 @@ def load_task_data(
         task: node, link or graph; auto takes what the data is known for.
         metric: mae or rmse say that labels are numbers, not classes; auto reads it off them.
         smiles: Column of the SMILES in a table of molecules.
-        target: Column or columns to predict there.
+        target: Column or columns to predict there. Where the source is no table, another graph that the model is to be
+            used on, as `gpm.data.domains` puts them side by side.
+        shift: Divide a graph by degree or time into a source and a target, see `gpm.data.domains.divide`.
     """
     if isinstance(source, (NodeData, LinkData, GraphData)):
         return source
+    away = target if target and not smiles and not _is_file(source) else ""
+    if away or shift != "none":
+        return _load_domains(source, away, task, metric, shift)
     if is_imported(source):
         return _load_imported(Path(source).expanduser(), task, metric, target or smiles)
     if smiles or target:
@@ -50,6 +57,25 @@ def load_task_data(
         return load_link_data(source)
     load = load_node_data if task == "node" else load_graph_data
     return load(source, "" if metric == "auto" else metric)
+
+
+def _is_file(source: Any) -> bool:
+    """Whether a source is a file, other than one of PyG's: such have columns."""
+    path = Path(source).expanduser() if isinstance(source, (str, Path)) else None
+    return path is not None and path.suffix.lower() not in PYG_FILES and (path.is_file() or is_table(source))
+
+
+def _load_domains(source: Any, target: Any, task: str, metric: str, shift: str) -> NodeData:
+    """A source and a target, as one."""
+    if target and shift != "none":
+        raise GpmError(f"--shift {shift} makes a target of the source's own nodes; leave out --target {target}.")
+    data = load_task_data(source, "node" if task == "auto" else task, metric=metric)
+    if not isinstance(data, NodeData):
+        what = f"--target {target}" if target else f"--shift {shift}"
+        raise GpmError(f"{what} is for tasks on nodes, not on {data.level}s; leave it out.")
+    if target:
+        return load_domains(data, target, data.metric)
+    return divide(data, shift, find_times(data, source) if shift == "time" else None)
 
 
 def walked_graph(data: TaskData, split: Split) -> Graph:

@@ -82,6 +82,13 @@ def load_ogb(name: str) -> tuple[Graph, Masks]:
     return graph, _masks(split, graph.num_nodes)
 
 
+def read_years(name: str) -> NDArray | None:
+    """The year of each node of `arxiv`, which OGB has in a table of its own; None where there is none."""
+    load_ogb(name)
+    path = data_root() / "OGB" / f"ogbn_{name}" / "raw" / "node_year.csv.gz"
+    return _read(path)[:, 0] if path.is_file() else None
+
+
 def load_ogb_links(name: str) -> tuple[Graph, LinkSplit]:
     """The undirected graph of the training edges of `collab`, `ppa` or `ddi`, and the published split.
 

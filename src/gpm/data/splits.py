@@ -99,6 +99,10 @@ class Split:
 def _restore(stored: Any) -> Split:
     """The split in an open archive, of whatever kind it is."""
     parts = stored["train"], stored["val"], stored["test"], str(stored["name"])
+    if "other" in stored:
+        from gpm.data.domains import DomainSplit
+
+        return DomainSplit(*parts, stored["other"], str(stored["chosen_on"]))
     if "pairs" not in stored:
         return Split(*parts)
     from gpm.data.links import LinkSplit

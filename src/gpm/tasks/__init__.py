@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gpm.config import Config
+from gpm.data.domains import DomainData
 from gpm.data.links import LinkData, LinkSplit
 from gpm.data.load import TaskData
 from gpm.data.splits import Split
@@ -46,7 +47,10 @@ def make_task(data: TaskData, split: Split, config: Config) -> Task:
         return LinkTask(config.metric, config.protocol, config.smoothing, torch.tensor(split.labels))
     if is_regression(data.labels, config.metric):
         return replace(ValueTask.of(data.labels, config.metric, split.train), target_names=data.targets)
-    task = ClassTask.of(data.labels, config.metric, config.smoothing)
+    known = None
+    if isinstance(data, DomainData) and data.labels.ndim == 1:  # the target's labels must not decide what there is
+        known = np.unique(data.labels[~data.away & (data.labels >= 0)]).tolist()
+    task = ClassTask.of(data.labels, config.metric, config.smoothing, known)
     return replace(task, class_names=_name_classes(task, data.class_names), target_names=data.targets)
 
 
