@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
+    from gpm.adapting import adapt
     from gpm.config import Config
     from gpm.data import load_graph
     from gpm.errors import GpmError
@@ -57,6 +58,7 @@ _HOMES = {
     "merge_shards": "gpm.shards",
     "name_shape": "gpm.shapes",
     "shape_key": "gpm.shapes",
+    "adapt": "gpm.adapting",
     "walk": "gpm.walks",
     "walk_tensors": "gpm.walks",
 }
@@ -83,6 +85,7 @@ __all__ = [
     "Tokenizer",
     "Topologies",
     "WalkRule",
+    "adapt",
     "find_frequent",
     "find_topologies",
     "has_edge",

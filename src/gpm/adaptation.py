@@ -22,6 +22,7 @@ from gpm.hashing import make_key
 from gpm.positional import find_modes
 from gpm.tasks import Task
 
+STEEPNESS = 0.1  # what the squared slope of the classifier of domains counts
 RAMP = 10.0  # how steeply the classifier of domains comes to count, as in the paper that introduced it
 
 
@@ -69,7 +70,9 @@ class Adaptation(nn.Module):
         width = config.width or 0
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(make_key(config.seed, 1) >> 1)
-            classifier = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1))
+            classifier = nn.Sequential(
+                nn.LayerNorm(width, elementwise_affine=False), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1)
+            )
         self.classifier = classifier if "dann" in config.adapt else None
         self.sizes = [len(data.nodes(away)) for away in (False, True)]
         if "ssreg" in config.adapt:
@@ -90,11 +93,21 @@ class Adaptation(nn.Module):
             guess = self.classifier(turned).squeeze(1)
             truth = (torch.arange(len(embedding), device=embedding.device) >= len(embedding) // 2).to(guess.dtype)
             terms["dann"] = functional.binary_cross_entropy_with_logits(guess, truth)
+            terms["steepness"] = STEEPNESS * self._steepness(embedding)
         if "ssreg" in self.config.adapt:
             halves = zip(embedding.chunk(2), nodes.chunk(2), self.sizes, strict=True)
             found = [self._roughness(*half) for half in halves]
             terms["ssreg"] = self.config.ssreg_weight * torch.stack(found).sum()
         return terms
+
+    def _steepness(self, embedding: Tensor) -> Tensor:
+        """How fast the classifier's answer changes with an embedding: a steep one drives the game round in circles."""
+        assert self.classifier is not None
+        with torch.enable_grad():
+            given = embedding.detach().requires_grad_()
+            answer = self.classifier(given).sum()
+            (slope,) = torch.autograd.grad(answer, given, create_graph=True)
+        return slope.square().sum(1).mean()
 
     def _roughness(self, embedding: Tensor, nodes: Tensor, size: int) -> Tensor:
         """How far responses differ between neighbouring frequencies, and how large they are, beyond what is free.

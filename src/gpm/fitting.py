@@ -179,8 +179,8 @@ def _prepare(job: Job, split: Split) -> tuple[Task, Predicts]:
     if config.adapt != "none" and not isinstance(data, DomainData):
         raise GpmError(f"--adapt {config.adapt} needs a target: name one with --target, or try --shift degree.")
     graph, seen = walked_graph(data, split), split.train if data.level == "graph" else None
-    if isinstance(data, DomainData) and data.both:
-        seen = np.zeros(1, dtype=np.int64)  # statistics are the source's
+    if isinstance(data, DomainData) and data.home_graphs:
+        seen = np.arange(data.home_graphs)  # statistics are the source's
     stream = job.workers > 0 and not job.device.startswith("cpu")
 
     def build() -> Predicts:

@@ -22,6 +22,7 @@ from gpm.predictor import Predictor, Predicts
 from gpm.ranks import ALONE, World
 
 VALIDATION_SHARE = 0.25  # of the cost of an epoch may go to validating it
+ADVERSARY = 5.0  # times as fast as the model learns its adversary, which otherwise lags behind what it is to judge
 BACKWARD = 2.0  # a training step costs its forward pass and about so many more
 
 
@@ -208,10 +209,12 @@ class Learner(pl.LightningModule):
             self.log(f"other_{name}", value, batch_size=len(targets))
 
     def configure_optimizers(self) -> Any:
-        learned = [*self.model.parameters(), *([] if self.adaptation is None else self.adaptation.parameters())]
-        decayed = [p for p in learned if p.ndim >= 2]
-        others = [p for p in learned if p.ndim < 2]
+        decayed = [p for p in self.model.parameters() if p.ndim >= 2]
+        others = [p for p in self.model.parameters() if p.ndim < 2]
         groups = [{"params": decayed, "weight_decay": self.config.decay}, {"params": others, "weight_decay": 0.0}]
+        if self.adaptation is not None:
+            adversary: dict[str, Any] = {"params": list(self.adaptation.parameters()), "weight_decay": 0.0}
+            groups.append(adversary | {"lr": ADVERSARY * self.config.lr})
         # In mixed precision Lightning refuses to clip the gradients of a fused optimizer.
         fused = self.device.type in ("cpu", "cuda") and self.config.precision == "32-true"
         optimizer = torch.optim.AdamW([g for g in groups if g["params"]], lr=self.config.lr, fused=fused)

@@ -64,14 +64,13 @@ class DomainData(NodeData):
     Attributes:
         away: Which nodes are of the target `[N]`.
         home_title, away_title: The two domains in print.
-        both: Source and target are graphs of their own, side by side.
-        scored: Whether nodes of the target have labels to be scored by.
+        home_graphs: How many graphs the source has, where the target has others; 0 if both are of one graph.
     """
 
     away: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     home_title: str = "source"
     away_title: str = "target"
-    both: bool = True
+    home_graphs: int = 0
 
     @property
     def scored(self) -> bool:
@@ -144,12 +143,13 @@ def unite(source: NodeData, target: NodeData) -> DomainData:
     weights = None if home.edge_weight is None else np.concatenate([home.edge_weight, away.edge_weight])
     graph = Graph.from_edges(
         edges, home.num_nodes + away.num_nodes, x=x, edge_attr=edge_attr, edge_weight=weights, duplicates="keep",
-        graph_ptr=[0, home.num_nodes, home.num_nodes + away.num_nodes],
+        graph_ptr=np.concatenate([_pointer(home), _pointer(away)[1:] + home.num_nodes]), names=_join_names(home, away),
     )  # fmt: skip
     return DomainData(
         replace(graph, y=labels), f"{source.title} to {target.title}", metric=source.metric,
         class_names=source.class_names, targets=source.targets, stratify=source.stratify, unseen=target.unseen,
         away=np.arange(graph.num_nodes) >= home.num_nodes, home_title=source.title, away_title=target.title,
+        home_graphs=home.num_graphs,
     )  # fmt: skip
 
 
@@ -194,8 +194,19 @@ def divide(data: NodeData, shift: str, by: NDArray | None = None) -> DomainData:
     known_facts = {key: value for key, value in vars(data).items() if key not in ("graph", "title", "masks", "split")}
     return DomainData(
         replace(data.graph, y=labels), f"{data.title}, shifted by {shift}", **known_facts, away=away,
-        home_title=titles[0], away_title=titles[1], both=False,
+        home_title=titles[0], away_title=titles[1],
     )  # fmt: skip
+
+
+def _pointer(graph: Graph) -> NDArray:
+    return np.array([0, graph.num_nodes]) if graph.graph_ptr is None else graph.graph_ptr
+
+
+def _join_names(home: Graph, away: Graph) -> list[str] | None:
+    """Names of both, told apart by a number before them; None if neither has names: a collection numbers them so."""
+    if home.names is None and away.names is None:
+        return None
+    return [f"{side}:{graph.name(i)}" for side, graph in enumerate((home, away)) for i in range(graph.num_nodes)]
 
 
 def _join_features(home: Any, away: Any, what: str, source: str, target: str) -> Any:
@@ -234,10 +245,10 @@ def _join_labels(source: NodeData, target: NodeData) -> NDArray:
     if source.class_names and target.class_names and source.class_names != target.class_names:
         away = _rename(away, source, target)
     if away.ndim == 1 and np.issubdtype(away.dtype, np.integer):
-        known = np.unique(home[home >= 0])
-        strange = np.flatnonzero((away >= 0) & ~np.isin(away, known))
+        strange = np.flatnonzero((away >= 0) & ~np.isin(away, home[home >= 0]))
         if strange.size:
-            number = away[strange[0]]
+            assert target.graph.y is not None
+            number = int(target.graph.y[strange[0]])
             name = target.class_names[number] if target.class_names else number
             raise GpmError(
                 f"node {target.graph.name(int(strange[0]))} of {target.title} is of class {name}, which no node of "

@@ -129,3 +129,36 @@ def random_graph(nodes: int = 2000, edges: int = 10_000, features: int = 16, see
     pairs = rng.integers(0, nodes, (2, edges))
     pairs = pairs[:, pairs[0] != pairs[1]]
     return Graph.from_edges(pairs, nodes, x=rng.standard_normal((nodes, features), dtype=np.float32), undirected=True)
+
+
+def shifted_pair(shift: float = 3.0, nodes: int = 2000, seed: int = 0) -> tuple[Graph, Graph]:
+    """A source and a target that differ by one known thing: half of the target's features are moved by a constant.
+
+    Both have random edges, four classes at random, and two blocks of features that tell the classes: a faint one that
+    is the same in both, and a clear one, to which in the target `shift` is added along one direction. A model that
+    learns from the source alone goes by the clear block, and is led astray by it in the target; one that learns not to
+    see what tells the domains apart is left with the faint one.
+
+    Args:
+        shift: Length of the move, in standard deviations of the noise; 0 for no shift.
+        nodes: Of each graph.
+        seed: Of NumPy's PCG64.
+    """
+    random = np.random.Generator(np.random.PCG64(seed))
+    faint, clear = 1.1 * _corners(random), 2.2 * _corners(random)
+    move = clear[0] - clear[1]  # towards another class
+    move *= shift / np.linalg.norm(move)
+    found = []
+    for offset in (np.zeros_like(move), move):
+        y = random.integers(0, 4, nodes)
+        pairs = random.integers(0, nodes, (2, 3 * nodes))
+        noise = random.standard_normal((nodes, 16))
+        x = noise + np.concatenate([faint[y], clear[y] + offset], axis=1)
+        pairs = pairs[:, pairs[0] != pairs[1]]
+        found.append(Graph.from_edges(pairs, nodes, x=x.astype(np.float32), y=y, undirected=True))
+    return found[0], found[1]
+
+
+def _corners(random: np.random.Generator) -> NDArray:
+    """Four directions at right angles to each other, of length 1, in eight dimensions."""
+    return np.asarray(np.linalg.qr(random.standard_normal((8, 4)))[0].T)

@@ -1,0 +1,42 @@
+"""Adapt: learn from one graph for the sake of another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from gpm.data.domains import load_domains
+from gpm.data.load import load_task_data
+from gpm.data.tasks import NodeData
+from gpm.errors import GpmError
+from gpm.training import train
+
+if TYPE_CHECKING:
+    from gpm.run import Run
+
+
+def adapt(
+    source: Any, target: Any, *, method: Literal["none", "dann", "ssreg", "dann+ssreg"] = "dann", **options: Any
+) -> Run | list[Run]:
+    """Train on the labels of a source so that the model can be used on a target, whose labels no training reads.
+
+    The same as `train(source, target=target, adapt=method, ...)`, for graphs in memory too.
+
+    Args:
+        source: A dataset's name, a graph's folder, a PyG file, or in memory a `Graph` or a PyG `Data`, with labels.
+        target: Another such; it may be without labels, and is then predicted but not scored.
+        method: none, dann, ssreg or dann+ssreg, see `gpm.config.ShiftOptions`.
+        options: Those of `gpm.train`.
+
+    Returns:
+        The run, or a list of runs where there are several seeds. Nodes of the source are called "0:name" in it, those
+        of the target "1:name".
+    """
+    given = {"adapt": method, **options}
+    if isinstance(source, (str, Path)) and isinstance(target, (str, Path)):
+        return train(source, target=str(target), **given)
+    metric = options.get("metric", "auto")
+    data = load_task_data(source, "node", metric=metric)
+    if not isinstance(data, NodeData):
+        raise GpmError("adapt is for tasks on nodes; give a graph whose nodes have labels.")
+    return train(load_domains(data, target, data.metric), **given)
