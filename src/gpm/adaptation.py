@@ -76,7 +76,7 @@ class Adaptation(nn.Module):
         self.classifier = classifier if "dann" in config.adapt else None
         self.sizes = [len(data.nodes(away)) for away in (False, True)]
         if "ssreg" in config.adapt:
-            self.register_buffer("modes", torch.from_numpy(find_modes(data.graph, config.modes)), persistent=False)
+            self.register_buffer("modes", torch.tensor(find_modes(data.graph, config.modes)), persistent=False)
 
     def forward(self, embedding: Tensor, nodes: Tensor, progress: float) -> dict[str, Tensor]:
         """The terms that are added to a loss, each with its weight.
@@ -110,15 +110,19 @@ class Adaptation(nn.Module):
         return slope.square().sum(1).mean()
 
     def _roughness(self, embedding: Tensor, nodes: Tensor, size: int) -> Tensor:
-        """How far responses differ between neighbouring frequencies, and how large they are, beyond what is free.
-
-        With the eigenvectors U of a graph, of length 1 and in the order of their frequencies, the response of
-        embeddings Z is `U^T Z`; from some of the nodes it is estimated without bias.
-        """
-        response = self.modes[nodes.to(self.modes.device)].T @ embedding.float() * (size / len(nodes))  # (k, d)
-        free = self.config.ssreg_threshold
+        """How far responses differ between neighbouring frequencies, and how large they are, beyond what is free."""
+        response, free = self.respond(embedding, nodes, size), self.config.ssreg_threshold
         smooth = functional.relu(response.diff(dim=0).abs() - free).mean() if len(response) > 1 else response.sum() * 0
         return smooth + functional.relu(response.abs() - free).mean()
+
+    def respond(self, embedding: Tensor, nodes: Tensor, size: int) -> Tensor:
+        """The response of a domain at each frequency `[k, d]`, estimated without bias from some of its nodes.
+
+        With the eigenvectors U of a graph, of length 1 and in the order of their frequencies, it is `U^T Z / sqrt(N)`
+        for the embeddings Z of its N nodes: so measured, it does not grow with the graph, and ones everywhere answer
+        with about 1.
+        """
+        return self.modes[nodes.to(self.modes.device)].T @ embedding.float() * (math.sqrt(size) / len(nodes))
 
 
 def ramp(progress: float) -> float:

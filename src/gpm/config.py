@@ -182,7 +182,8 @@ class ShiftOptions:
             embeddings), ssreg (embeddings are smooth and bounded over the frequencies of both graphs), or both.
         dann_weight: What the classifier of domains counts beside the task, once it is ramped up.
         ssreg_weight: What each of the two penalties on frequencies counts beside the task.
-        ssreg_threshold: Responses, and differences of neighbouring ones, up to here are free.
+        ssreg_threshold: Responses, and differences of neighbouring ones, up to here are free; embeddings that are 1
+            everywhere answer with about 1.
         modes: Eigenvectors of each graph's Laplacian by which frequencies are measured.
     """
 
@@ -190,8 +191,8 @@ class ShiftOptions:
     validate: Literal["source", "target"] = "source"
     adapt: Literal["none", "dann", "ssreg", "dann+ssreg"] = "none"
     dann_weight: float = 1.0
-    ssreg_weight: float = 0.01
-    ssreg_threshold: float = 1.0
+    ssreg_weight: float = 1.0
+    ssreg_threshold: float = 0.2
     modes: int = 200
 
 

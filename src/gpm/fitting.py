@@ -13,6 +13,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from gpm.archives import check_zip
 from gpm.batches import Examples, Times
@@ -124,6 +125,8 @@ def follow(order: Order, data: TaskData, world: World, device: str) -> None:
     world.send_weights(predictor.model)
     for part in ("val", "test"):
         _read(job, order.split, predictor, part)
+    if isinstance(data, DomainData) and not data.scored:
+        _read_nodes(job, predictor, data.nodes(away=True))
     if isinstance(order.split, DomainSplit):
         world.send_weights(predictor.model)
         for part in ("other", "test"):
@@ -294,9 +297,12 @@ def _make_learner(job: Job, split: Split, task: Task, predictor: Predicts) -> An
 def _read(job: Job, split: Split, predictor: Predicts, part: str) -> torch.Tensor:
     """Logits of a part, to which every rank adds its share; whole on rank 0."""
     ids = getattr(split, part)
-    inputs = split.pairs[ids] if isinstance(split, LinkSplit) else ids
+    return _read_nodes(job, predictor, split.pairs[ids] if isinstance(split, LinkSplit) else ids)
+
+
+def _read_nodes(job: Job, predictor: Predicts, inputs: NDArray) -> torch.Tensor:
     mine = inputs[job.world.rank :: job.world.size]
-    return job.world.join(predictor.logits(mine, progress=not job.quiet), len(ids), everywhere=False)
+    return job.world.join(predictor.logits(mine, progress=not job.quiet), len(inputs), everywhere=False)
 
 
 def _announce(job: Job, split: Split, predictor: Predicts, task: Task) -> None:
@@ -371,8 +377,12 @@ def _finish(run: Run, found: Trained, job: Job) -> None:
     config, metric, best_epoch, rows = run.config, run.config.metric, found.best_epoch, found.rows
     said = {part: _read(job, run.split, run.predictor, part) for part in ("val", "test")}
     scores = {part: run.score(part, logits) for part, logits in said.items()}
-    if len(run.split.test) <= MOST_PREDICTIONS:
-        run.describe(run.split.test, said["test"]).save(run.folder / PREDICTIONS)
+    asked, answers = run.split.test, said["test"]
+    if isinstance(run.data, DomainData) and not run.data.scored:  # the target is what answers are wanted of
+        asked = run.data.nodes(away=True)
+        answers = _read_nodes(job, run.predictor, asked)
+    if len(asked) <= MOST_PREDICTIONS:
+        run.describe(asked, answers).save(run.folder / PREDICTIONS)
     else:
         _log.info("answers of more than %s instances are not kept; see gpm predict --shard", f"{MOST_PREDICTIONS:,}")
     used = f", with {config.pool} patterns" if config.model == "gpm" else ""

@@ -42,6 +42,24 @@ def summarise(runs: list[Run], recipe: Recipe, seconds: float) -> dict[str, Any]
         "train_s": [r["train_seconds"] for r in results], "best_epochs": [r["best_epoch"] for r in results],
         "parameters": runs[0].facts["parameters"], "note": recipe.note, "date": time.strftime("%Y-%m-%d"),
         "config": {key: value for key, value in first.to_dict().items() if key != "seed"}, "versions": environment(),
+    } | _summarise_other(results, metric)  # fmt: skip
+
+
+def _summarise_other(results: list[dict[str, Any]], metric: str) -> dict[str, Any]:
+    """Of a source and a target: what the test part would have been, had the other domain chosen the epochs."""
+    if any("other" not in result for result in results):
+        return {}
+    kind = METRICS[metric]
+    values = [kind.scaled(result["other"]["test"][metric]) for result in results]
+    digits = 2 if kind.share else 4
+    return {
+        "chosen_on": results[0]["chosen_on"],
+        "other": {
+            "chosen_on": results[0]["other"]["chosen_on"], "values": values,
+            "mean": round(statistics.fmean(values), digits),
+            "std": round(statistics.stdev(values), digits) if len(values) > 1 else 0.0,
+            "best_epochs": [result["other"]["best_epoch"] for result in results],
+        },
     }  # fmt: skip
 
 
@@ -54,4 +72,6 @@ def describe_summary(summary: dict[str, Any]) -> str:
     runs = f"{len(summary['values'])} {'folds' if 'folds' in summary['protocol'] else 'seeds'}"
     leaky = summary["task"] == "link" and summary["config"]["protocol"] == "paper"
     note = " (protocol paper: test edges are walked)" if leaky else ""
+    if other := summary.get("other"):
+        note = f"; chosen on the {summary['chosen_on']} (on the {other['chosen_on']}: {other['mean']:.{digits}f})"
     return f"{summary['dataset']} {kind.title} over {runs}: {mean}{beside}{note}"
