@@ -8,7 +8,6 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
-from gpm.errors import GpmError
 from gpm.explain.glyphs import nearest, places
 from gpm.explain.page import digest_part, read_part
 from gpm.files import write_text
@@ -34,8 +33,6 @@ _TARGET = '<span class="target"><i class="dot"></i>target</span>'
 
 def write_page(shift: Shift, path: Path) -> None:
     """Write the page of a report; an older file stays until it is complete."""
-    if path.suffix.lower() != ".html":
-        raise GpmError(f"a page cannot be written to {str(path)!r}; let its name end in .html.")
     write_text(path, page_text(shift))
 
 
@@ -164,22 +161,23 @@ def _tell_patterns(shift: Shift) -> str:
     )
     order = "The most attended topologies" if shift.attention else "The most frequent topologies"
     attended = "Attention is that on one such pattern, where an average pattern has 1. " if shift.attention else ""
-    head = ["", f"topology ({html.escape(shift.topology)})", f"share of the patterns<br>{_SOURCE} {_TARGET}"]
-    head += [f"attention<br>{name}" for name in (_SOURCE, _TARGET)] * shift.attention
-    rows = "".join(_draw_topology(topology, shift.attention) for topology in shift.topologies)
-    cells = "".join(f"<th{_kind(place)}>{cell}</th>" for place, cell in enumerate(head))
+    last = "<span>attention</span>" if shift.attention else ""
+    often = f'<div class="pair{_wide(shift)}"><span>{_SOURCE} {_TARGET}</span><span>share</span>{last}</div>'
+    head = f'<th></th><th>topology ({html.escape(shift.topology)})</th><th class="often">{often}</th>'
+    rows = "".join(_draw_topology(topology, shift) for topology in shift.topologies)
     return (
-        "<section><h2>Which patterns transfer</h2><p>A topology is shared if it is more than a tenth as frequent in one "
-        f"domain as in the other. Of the {what} of two halves of the source, "
+        "<section><h2>Which patterns transfer</h2><p>A topology is shared if it is more than a tenth as frequent in "
+        f"one domain as in the other. Of the {what} of two halves of the source, "
         f"{_percent(shift.reference_shared)} falls on topologies that they share.</p>"
-        f'<ol class="rows">{shares}</ol><h3>{order}</h3><p>{len(shift.topologies)} of {_number(shift.found)}. '
+        f'<ol class="rows">{shares}</ol><h3>{order}</h3>'
+        f"<p>{len(shift.topologies)} of {_number(shift.found)}. "
         f"{attended}Bars are relative within a row; the filled node is where the walk starts.</p>"
-        f'<table class="topologies"><thead><tr>{cells}</tr></thead><tbody>{rows}</tbody></table></section>'
+        f'<table class="topologies"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></section>'
     )
 
 
-def _kind(place: int) -> str:
-    return ' class="often"' if place == 2 else ' class="number"' if place > 2 else ""
+def _wide(shift: Shift) -> str:
+    return " wide" if shift.attention else ""
 
 
 def _draw_shares(kind: str, share: Shares, what: str) -> str:
@@ -198,23 +196,23 @@ def _draw_shares(kind: str, share: Shares, what: str) -> str:
     )
 
 
-def _draw_topology(topology: TopologyShare, attention: bool) -> str:
+def _draw_topology(topology: TopologyShare, shift: Shift) -> str:
     most = max(topology.source, topology.target, 1e-9)
-    bars = "".join(
-        f"{_meter(value / most, None, f'{kind}: {value:.2%}', kind, thin=True)}<span>{_percent(value)}</span>"
-        for kind, value in (("source", topology.source), ("target", topology.target))
-    )
+    lines = []
+    for kind, share, attention in (
+        ("source", topology.source, topology.source_attention),
+        ("target", topology.target, topology.target_attention),
+    ):
+        shown = "" if attention is None else _number(attention, f"{attention:.2f}")
+        lines.append(_meter(share / most, None, f"{kind}: {share:.2%}", kind, thin=True))
+        lines.append(f"<span>{_percent(share)}</span>" + f"<span>{shown}</span>" * shift.attention)
     steps = "1 step" if topology.length == 1 else f"{topology.length} steps"
     walk = f"{'-'.join(map(str, topology.code))}, {steps}" if topology.code else steps
     tag = "" if topology.where == "shared" else f'<span class="tag clear">{topology.where}</span>'
-    cells = [
-        _draw_glyph(topology), f"<b>{html.escape(topology.shape)}{tag}</b><small>{walk}</small>",
-        f'<div class="pair">{bars}</div>',
-    ]  # fmt: skip
-    if attention:
-        values = topology.source_attention, topology.target_attention
-        cells += ["" if value is None else _number(value, f"{value:.2f}") for value in values]
-    return f"<tr>{''.join(f'<td{_kind(place)}>{cell}</td>' for place, cell in enumerate(cells))}</tr>"
+    return (
+        f"<tr><td>{_draw_glyph(topology)}</td><td><b>{html.escape(topology.shape)}{tag}</b><small>{walk}</small></td>"
+        f'<td><div class="pair{_wide(shift)}">{"".join(lines)}</div></td></tr>'
+    )
 
 
 def _draw_glyph(topology: TopologyShare) -> str:

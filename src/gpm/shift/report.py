@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ from gpm.shift.features import narrow, read_features
 from gpm.shift.sample import Answers, Sample, draw_sample, read_nodes
 from gpm.shift.shift import Column, Distance, Group, Scores, Shift, rounded, rounded_or_none
 from gpm.shift.topologies import compare_lengths, list_topologies, share_out, topology_distance
-from gpm.shift.words import write_verdict
+from gpm.shift.words import TITLES, write_verdict
 from gpm.tasks.metrics import METRICS
 from gpm.threads import alone
 
@@ -212,6 +212,14 @@ def _median(values: NDArray) -> float:
     return rounded(np.median(values))
 
 
+def check_page(page: Path) -> None:
+    """Refuse, before any work, a path that no page can be written to."""
+    if page.suffix.lower() != ".html":
+        raise GpmError(f"a page cannot be written to {str(page)!r}; let its name end in .html.")
+    if page.is_dir():
+        raise GpmError(f"{page} is a folder; give the name of a file.")
+
+
 def save_shift(shift: Shift, page: Path) -> Path:
     """Write a report as a page and, beside it, as JSON.
 
@@ -224,16 +232,15 @@ def save_shift(shift: Shift, page: Path) -> Path:
     """
     from gpm.shift.page import write_page
 
+    check_page(page)
     beside = page.with_name(JSON) if page.name == PAGE else page.with_suffix(".json")
     write_json(beside, {"format": 1} | shift.to_dict())
     write_page(shift, page)
     return beside
 
 
-def tell_shift(shift: Shift) -> Sequence[str]:
+def tell_shift(shift: Shift) -> list[str]:
     """A report as lines to print."""
-    from gpm.shift.words import TITLES
-
     lines = [shift.verdict, f"{'':<24} {'distance':>8} {'halves of the source':>22}"]
     lines += [f"{TITLES[d.name]:<24} {d.value:>8.3f} {d.reference:>22.3f}  {d.word}" for d in shift.distances]
     return [*lines, *shift.notes]
