@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from gpm.run import Run
     from gpm.shapes import name_shape, shape_key
     from gpm.shards import merge_shards
+    from gpm.shift.report import report_shift
+    from gpm.shift.shift import Shift
     from gpm.topology import Topologies, find_topologies
     from gpm.training import train
     from gpm.walks import TensorGraph, WalkRule, has_edge, walk, walk_tensors
@@ -39,6 +41,7 @@ _HOMES = {
     "NodeRegressor": "gpm.estimators",
     "Predictions": "gpm.predictions",
     "Run": "gpm.run",
+    "Shift": "gpm.shift.shift",
     "train": "gpm.training",
     "Graph": "gpm.graph",
     "GpmError": "gpm.errors",
@@ -57,6 +60,7 @@ _HOMES = {
     "load_graph": "gpm.data",
     "merge_shards": "gpm.shards",
     "name_shape": "gpm.shapes",
+    "report_shift": "gpm.shift.report",
     "shape_key": "gpm.shapes",
     "adapt": "gpm.adapting",
     "walk": "gpm.walks",
@@ -81,6 +85,7 @@ __all__ = [
     "Patterns",
     "Predictions",
     "Run",
+    "Shift",
     "TensorGraph",
     "Tokenizer",
     "Topologies",
@@ -93,6 +98,7 @@ __all__ = [
     "load_graph",
     "merge_shards",
     "name_shape",
+    "report_shift",
     "shape_key",
     "train",
     "walk",

@@ -36,6 +36,10 @@ COMMANDS = {
         "gpm.commands:explain_run",
         "Say which patterns a prediction rests on, and how far to believe it; draw them and write a page.",
     ),
+    "shift": (
+        "gpm.commands:shift_run",
+        "Say how far the target of a run is from its source, how the model fares there and which patterns both have.",
+    ),
     "embed": ("gpm.commands:embed_run", "Write the embeddings of nodes or graphs that a model makes."),
     "export": (
         "gpm.exporting:export_run",

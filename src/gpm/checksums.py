@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 CHECKSUMS, FORMAT, VERSION = "checksums.json", "gpm-checksums", 1
 USED = ("config.yaml", "model.json", "model.safetensors", "split.npz")  # what answers are made of
 _DEEPEST = 16  # folders in folders
-LATER = ("explain", "tensorboard", "wandb", "mlruns", "calibration.json")  # in a run, but not of its training
+LATER = ("explain", "shift", "tensorboard", "wandb", "mlruns", "calibration.json")  # in a run, but not of its training
 READ_WHOLE = 2**30  # bytes: of a larger graph in a folder the checksum of its header stands for all of it
 
 

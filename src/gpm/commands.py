@@ -368,6 +368,31 @@ def explain_run(
         print(f"drawn in {save_explanations(found, folder)}; table, figures and JSON are beside it")
 
 
+def shift_run(run: Path, out: Path | None = None, nodes: int = 2000, seed: int = 0, device: str = "auto") -> None:
+    """Say how far the target of a run is from its source, how the model fares there and which patterns both have.
+
+    Args:
+        run: The run folder, of a training with --target or --shift.
+        out: The page to write, an .html file, with a .json of the same name beside it; by default shift/index.html and
+            shift/shift.json below the run folder.
+        nodes: At most so many nodes are looked at in each domain.
+        seed: Of the draw of these nodes.
+        device: auto, cpu, cuda, cuda:1 or mps.
+    """
+    from gpm.run import Run
+    from gpm.shift.report import PAGE, check_page, report_shift, save_shift, tell_shift
+
+    if out is None and (run / "shift").is_symlink():
+        raise GpmError(f"{run / 'shift'} is a symbolic link, which is not followed here; name a file with -o.")
+    page = out or run / "shift" / PAGE
+    check_page(page)
+    found = report_shift(Run.open(run, device=device), nodes=nodes, seed=seed, progress=True)
+    with _opening(page.parent):
+        beside = save_shift(found, page)
+    print("\n".join(tell_shift(found)))
+    print(f"drawn in {page}; the numbers are in {beside}")
+
+
 @contextmanager
 def _opening(folder: Path) -> Iterator[Path]:
     """A folder that can be written to, before the work whose result goes there; without a result it goes again."""

@@ -50,6 +50,7 @@ from gpm.weights import check_shapes, load_weights
 if TYPE_CHECKING:
     from gpm.embedding import Embeddings
     from gpm.shards import Part
+    from gpm.shift.shift import Shift
 
 CONFIG, WEIGHTS, SPLIT, RESULT = "config.yaml", "model.safetensors", "split.npz", "result.json"
 STATE, HISTORY, PREDICTIONS, ENVIRONMENT, CARD = (
@@ -328,6 +329,16 @@ class Run:
         from gpm.explain.explainer import explain
 
         return explain(self, name, **options)
+
+    def shift(self, **options: Any) -> Shift:
+        """Say how far the target is from the source, how the model fares there and which patterns both have.
+
+        Args:
+            options: nodes, seed and progress, as in `gpm.shift.report.report_shift`.
+        """
+        from gpm.shift.report import report_shift
+
+        return report_shift(self, **options)
 
     def inputs(self, ids: NDArray) -> NDArray:
         """What the model reads of members of the split, by their numbers: nodes or graphs `[B]`, or pairs `[B, 2]`."""

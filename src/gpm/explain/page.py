@@ -40,9 +40,9 @@ def page_text(explanations: Sequence[Explanation]) -> str:
     """The page as text: style, script and data inside."""
     if not explanations:
         raise GpmError("a page needs at least one explanation.")
-    style, script = _part("page.css"), _script()
-    text = Template(_part("page.html")).substitute(
-        policy=f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; img-src data:; "
+    style, script = read_part("page.css"), _script()
+    text = Template(read_part("page.html")).substitute(
+        policy=f"default-src 'none'; style-src {digest_part(style)}; script-src {digest_part(script)}; img-src data:; "
         "base-uri 'none'; form-action 'none'",
         title=html.escape(explanations[0].headline),
         style=style,
@@ -53,16 +53,17 @@ def page_text(explanations: Sequence[Explanation]) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")  # a name may hold half a letter, which no file can
 
 
-def _part(name: str) -> str:
+def read_part(name: str) -> str:
+    """A part of the page: its style, its script or its frame."""
     return resources.files("gpm.explain").joinpath(name).read_text(encoding="utf-8")
 
 
 def _script() -> str:
     """All parts as one, in a function of their own so that no name of theirs is global."""
-    return '(() => {\n"use strict";\n' + "\n".join(_part(name) for name in _SCRIPTS) + "})();\n"
+    return '(() => {\n"use strict";\n' + "\n".join(read_part(name) for name in _SCRIPTS) + "})();\n"
 
 
-def _digest(text: str) -> str:
+def digest_part(text: str) -> str:
     """What lets a browser run this script, or use this style, and no other."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
