@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt
 
 .PHONY: setup demo test test-slow lint style bench bench-walks bench-model bench-graphs bench-import bench-compare bench-explain \
-	bench-trust bench-scale docs clean
+	bench-trust bench-scale bench-shift docs clean
 
 setup: .venv/.ready
 
@@ -73,6 +73,12 @@ bench-scale: setup
 	@for what in products walks steps ranks sizes; do $(BIN)/python benchmarks/scale.py $$what || exit 1; done
 	@$(BIN)/python benchmarks/planned.py results/scale/plan.json
 	@$(BIN)/python benchmarks/scale.py summary
+	@$(BIN)/python benchmarks/table.py
+
+# Hours of training: from one graph to another, plain and adapted, beside baselines; then the tables of the README.
+bench-shift: setup
+	@$(BIN)/python benchmarks/shift.py planted
+	@$(BIN)/python benchmarks/shift.py table
 	@$(BIN)/python benchmarks/table.py
 
 # Hours of training: GPM beside baselines on links and graphs, then the tables of the README.

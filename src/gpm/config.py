@@ -190,7 +190,7 @@ class ShiftOptions:
     shift: Literal["none", "degree", "time"] = "none"
     validate: Literal["source", "target"] = "source"
     adapt: Literal["none", "dann", "ssreg", "dann+ssreg"] = "none"
-    dann_weight: float = 1.0
+    dann_weight: float = 0.3
     ssreg_weight: float = 1.0
     ssreg_threshold: float = 0.2
     modes: int = 200

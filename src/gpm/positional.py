@@ -49,10 +49,22 @@ def embed_laplacian(graph: Graph, dim: int) -> NDArray[np.float32]:
 def find_modes(graph: Graph, count: int) -> NDArray[np.float32]:
     """Eigenvectors of the symmetric normalised Laplacian for the `count` smallest eigenvalues, ascending `[N, count]`.
 
-    As those of `embed_laplacian`, with the first among them. They take long to find, and are kept in the data root
-    under what the edges are.
+    As those of `embed_laplacian`, with the first among them. They take long to find, and those of each graph are kept
+    in the data root under what its edges are.
     """
-    return keep_positions(graph, f"modes-{count}", count, lambda: _find_vectors(graph, 0, count))
+    parts = [graph] if graph.graph_ptr is None else [_take_graph(graph, i) for i in range(graph.num_graphs)]
+    found = [keep_positions(g, f"modes-{count}", count, lambda g=g: _find_vectors(g, 0, count)) for g in parts]
+    return np.concatenate(found)
+
+
+def _take_graph(graph: Graph, number: int) -> Graph:
+    """One graph of a collection, its edges and weights alone."""
+    assert graph.graph_ptr is not None
+    first, last = graph.graph_ptr[number : number + 2]
+    rows = slice(graph.indptr[first], graph.indptr[last])
+    weight = None if graph.edge_weight is None else graph.edge_weight[rows]
+    indices = graph.indices[rows] - first.astype(graph.indices.dtype)
+    return Graph(graph.indptr[first : last + 1] - graph.indptr[first], indices, graph.census, edge_weight=weight)
 
 
 def _find_vectors(graph: Graph, first: int, dim: int) -> NDArray[np.float32]:

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from gpm.data.domains import column_ends
 from gpm.errors import GpmError
 from gpm.graph import Graph
 from gpm.naming import find_new
@@ -59,7 +60,7 @@ def _compare_features(given: Any, known: Any, what: str) -> list[str]:
         return []
     if np.issubdtype(known.dtype, np.integer):
         return _compare_categories(given, known, what)
-    low, high = (_ends(known, end) for end in ("min", "max"))
+    low, high = (column_ends(known, end) for end in ("min", "max"))
     room = FAR * (high - low)
     rows, columns, values = _entries(given)
     outside = np.flatnonzero((values > (high + room)[columns]) | (values < (low - room)[columns]))
@@ -84,11 +85,6 @@ def _compare_categories(given: NDArray, known: NDArray, what: str) -> list[str]:
         f"{int(new.any(1).sum()):,} {what}s have categories that training did not, such as {example} in column "
         f"{column}; they are read as unknown."
     ]
-
-
-def _ends(features: Any, end: str) -> NDArray:
-    extreme = getattr(features, end)(axis=0)
-    return np.asarray(extreme.toarray() if sp.issparse(extreme) else extreme).reshape(-1)
 
 
 def _entries(features: Any) -> tuple[NDArray, NDArray, NDArray]:

@@ -64,6 +64,18 @@ def test_weights_attributes_names_and_sparse_features_go_along() -> None:
     assert both.find("1:b7") == 67
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_columns_that_never_change_in_the_source_are_not_read_in_the_target(sparse: bool) -> None:
+    home, away = np.zeros((30, 4)), np.random.default_rng(0).random((30, 4))
+    home[:, 0], home[7, 2] = (0 if sparse else 2), 1
+    both = unite(*(_data(x=sp.csr_array(x) if sparse else x) for x in (home, away)))
+    assert both.graph.x is not None
+    x = both.graph.x.toarray() if sparse else both.graph.x
+    np.testing.assert_allclose(x[30:, 2], away[:, 2], rtol=1e-6)
+    for column in (0, 1, 3):
+        np.testing.assert_array_equal(x[:, column], home[0, column])
+
+
 @given(st.integers(0, 1000), st.sampled_from(["source", "target"]))
 def test_parts_are_of_the_right_domain(seed: int, chosen_on: str) -> None:
     y = np.where(np.arange(50) % 7 == 0, -1, np.arange(50) % 3)

@@ -7,6 +7,7 @@ never reads them.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from gpm.graph import Graph
 from gpm.storage import read_extras
 
 HOME_SHARES, AWAY_SHARES = "80/20", "20/80"  # train and validation of the source, validation and test of the target
+_log = logging.getLogger("gpm")
 SHIFTS = ("degree", "time")
 SOURCE_SHARE = 0.6  # of the nodes are the source of a shift within one graph
 
@@ -130,7 +132,7 @@ def unite(source: NodeData, target: NodeData) -> DomainData:
         if not isinstance(data, NodeData):
             raise GpmError("source and target are for tasks on nodes; train on one of them alone.")
     home, away = source.graph, target.graph
-    x = _join_features(home.x, away.x, "nodes", source.title, target.title)
+    x = _join_features(home.x, _still(home.x, away.x, source.title), "nodes", source.title, target.title)
     edge_attr = _join_features(home.edge_attr, away.edge_attr, "edges", source.title, target.title)
     if (home.edge_weight is None) != (away.edge_weight is None):
         raise GpmError(f"of {source.title} and {target.title} one has weights of edges; give them to both, or to none.")
@@ -207,6 +209,33 @@ def _join_names(home: Graph, away: Graph) -> list[str] | None:
     if home.names is None and away.names is None:
         return None
     return [f"{side}:{graph.name(i)}" for side, graph in enumerate((home, away)) for i in range(graph.num_nodes)]
+
+
+def _still(home: Any, away: Any, source: str) -> Any:
+    """Features of the target, of which columns that never change in the source do not change either.
+
+    No training tells what they mean: a model would read them with the weights that it happened to begin with.
+    """
+    if home is None or away is None or home.shape[1:] != away.shape[1:] or np.issubdtype(home.dtype, np.integer):
+        return away
+    low, high = (column_ends(home, end) for end in ("min", "max"))
+    dead = low == high
+    if not dead.any():
+        return away
+    _log.info(
+        "%d of %d columns are the same for all nodes of %s, and not read elsewhere", dead.sum(), len(dead), source
+    )
+    if sp.issparse(away) and not low[dead].any():
+        return sp.csr_array(away @ sp.diags_array((~dead).astype(away.dtype)))
+    dense = np.array(away.toarray() if sp.issparse(away) else away)
+    dense[:, dead] = low[dead]
+    return dense
+
+
+def column_ends(features: Any, end: str) -> NDArray:
+    """The "min" or the "max" of each column, dense or sparse."""
+    extreme = getattr(features, end)(axis=0)
+    return np.asarray(extreme.toarray() if sp.issparse(extreme) else extreme).reshape(-1)
 
 
 def _join_features(home: Any, away: Any, what: str, source: str, target: str) -> Any:

@@ -145,7 +145,7 @@ def shifted_pair(shift: float = 3.0, nodes: int = 2000, seed: int = 0) -> tuple[
         seed: Of NumPy's PCG64.
     """
     random = np.random.Generator(np.random.PCG64(seed))
-    faint, clear = 1.1 * _corners(random), 2.2 * _corners(random)
+    faint, clear = 1.6 * _corners(random), 2.2 * _corners(random)
     move = clear[0] - clear[1]  # towards another class
     move *= shift / np.linalg.norm(move)
     found = []
