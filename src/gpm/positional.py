@@ -53,8 +53,11 @@ def find_modes(graph: Graph, count: int) -> NDArray[np.float32]:
     in the data root under what its edges are.
     """
     parts = [graph] if graph.graph_ptr is None else [_take_graph(graph, i) for i in range(graph.num_graphs)]
-    found = [keep_positions(g, f"modes-{count}", count, lambda g=g: _find_vectors(g, 0, count)) for g in parts]
-    return np.concatenate(found)
+    return np.concatenate([_keep_modes(part, count) for part in parts])
+
+
+def _keep_modes(graph: Graph, count: int) -> NDArray[np.float32]:
+    return keep_positions(graph, f"modes-{count}", count, lambda: _find_vectors(graph, 0, count))
 
 
 def _take_graph(graph: Graph, number: int) -> Graph:
