@@ -50,7 +50,8 @@ NOTES = {
 }
 PLANTED: dict[str, Any] = {
     "width": 32, "lengths": [0, 1], "patterns": 8, "pool": 16, "epochs": 20, "pe": "none", "dropout": 0.2, "lr": 5e-3,
-    "modes": 50, "dann_weight": 1.0, "ssreg_weight": 30.0, "ssreg_threshold": 0.05, "threads": 1, "quiet": True, "device": "cpu",
+    "select": "loss", "average": 1, "dann_weight": 1.0, "modes": 10, "ssreg_weight": 30.0, "ssreg_threshold": 0.15,
+    "threads": 1, "quiet": True, "device": "cpu",
 }  # fmt: skip
 
 
@@ -157,7 +158,7 @@ def main() -> None:
     parser.add_argument("pairs", nargs="*", default=[])
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--shift", type=float, default=3.0)
+    parser.add_argument("--shift", type=float, default=4.0)
     given = parser.parse_args()
     if unknown := [pair for pair in given.pairs if find_recipe(pair) is None]:
         parser.error(f"there is no recipe {unknown[0]}")

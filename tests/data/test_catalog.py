@@ -28,7 +28,9 @@ def test_every_name_has_a_loader() -> None:
 
     assert "karate" in dataset_names()
     for name, entry in catalog.CATALOG.items():
-        assert entry.loader in ("ogb", "ogbl", "motifs", "random") or hasattr(torch_geometric.datasets, entry.loader)
+        assert entry.loader in ("ogb", "ogbl", "motifs", "random", "citations") or hasattr(
+            torch_geometric.datasets, entry.loader
+        )
         assert catalog.spell(name) == name
         assert entry.raw.startswith(entry.root)
 
@@ -101,6 +103,21 @@ def test_pyg_files_are_read_without_executing_them_whatever_was_read_before(tiny
 def test_unknown_names_get_the_nearest() -> None:
     with pytest.raises(GpmError, match=r"no dataset is named 'coar'\. Did you mean 'cora'\?"):
         load_dataset("coar")
+
+
+@pytest.mark.needs("CitationDA")
+def test_acm_and_dblp_share_their_words(raw_files: Path) -> None:
+    sizes = {"acm": (9360, 31112), "dblp": (5484, 16234)}
+    for name, (nodes, edges) in sizes.items():
+        (data,) = load_dataset(name)
+        assert (data.num_nodes, data.num_edges, data.x.shape[1], int(data.y.max()) + 1) == (nodes, edges, 6775, 5)
+
+
+def test_what_has_no_address_says_where_it_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPM_DATA", str(tmp_path))
+    monkeypatch.delenv("GPM_RAW", raising=False)
+    with pytest.raises(GpmError, match=r"^ACM is not to be downloaded; put acmv9\.npz, .* into .*CitationDA, or let"):
+        load_dataset("acm")
 
 
 @pytest.mark.needs("Planetoid/Cora")
@@ -182,7 +199,9 @@ def _no_download(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("a download was tried")
 
     for loader in {
-        entry.loader for entry in catalog.CATALOG.values() if entry.root and not entry.loader.startswith("ogb")
+        entry.loader
+        for entry in catalog.CATALOG.values()
+        if entry.root and not entry.loader.startswith(("ogb", "citations"))
     }:
         monkeypatch.setattr(getattr(torch_geometric.datasets, loader), "download", refuse)
 

@@ -171,8 +171,17 @@ def test_a_metric_says_whether_labels_of_graphs_are_numbers(tmp_path: Path) -> N
         (3, {}, "give a dataset's name, a file, a PyG Data or a Graph, not a int"),
         (None, {}, "give a dataset's name, a file, a PyG Data or a Graph, not a NoneType"),
         (np.eye(3), {}, "give a dataset's name, a file, a PyG Data or a Graph, not a "),
-        (_nodes(), {"target": "logp"}, "smiles and target are columns of a table of molecules; give the table's file"),
-        ("a.csv", {"target": "logp", "task": "link"}, "smiles and target are columns of a table of molecules"),
+        (
+            _nodes(),
+            {"target": "logp"},
+            "the target 'logp' is no dataset .* columns to predict are named of tables only",
+        ),
+        (
+            _nodes(),
+            {"smiles": "s", "target": "y"},
+            "smiles and target are columns of a table of molecules; give the table",
+        ),
+        ("a.csv", {"target": "logp"}, "'a.csv' is neither a file nor a dataset"),
         (_nodes(), {"task": "nodes"}, "task must be one of auto, node, link, graph, got 'nodes'"),
     ],
 )

@@ -56,7 +56,7 @@ def run_of(name: str = "alike") -> Run:
     if name == "alike":
         graph = make_graph(0)
         away = np.random.default_rng(2).random(NODES) < 0.5
-        data = DomainData(graph, "one graph", away=away, both=False)
+        data = DomainData(graph, "one graph", away=away)
         with _alone():
             return train(data, out=root / "run", quiet=True, device="cpu", **SMALL)
     make_graph(0, form=form).save(root / "home")

@@ -320,6 +320,11 @@ def _load_target(target: Any, metric: str) -> NodeData:
         graph = target if isinstance(target, Graph) else Graph.from_pyg(target)
     elif spell(str(target)) in CATALOG and not Path(target).expanduser().exists():
         return load_node_data(target, metric)
+    elif not Path(target).expanduser().exists():
+        raise GpmError(
+            f"the target {str(target)!r} is no dataset (gpm data lists them), graph folder or PyG file that is there; "
+            "columns to predict are named of tables only."
+        )
     else:
         graph = load_graph(target)
     return NodeData(graph, title) if graph.y is None else replace(build_node_data(graph, title, metric), title=title)

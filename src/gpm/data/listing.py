@@ -58,10 +58,12 @@ def list_datasets() -> list[str]:
 
 
 def find_state(entry: Entry) -> str:
-    """Whether a dataset is "ready", has "raw files at hand", or "would download"."""
+    """Whether a dataset is "ready", has "raw files at hand", "would download", or "needs files" without an address."""
     if not entry.root or _is_processed(entry, data_root() / entry.raw):
         return "ready"
-    return "raw files at hand" if has_raw(entry) or find_compact(entry) else "would download"
+    if has_raw(entry) or find_compact(entry):
+        return "raw files at hand"
+    return "needs files" if entry.loader == "citations" else "would download"
 
 
 def describe_data(name: str) -> list[str]:

@@ -131,7 +131,7 @@ def random_graph(nodes: int = 2000, edges: int = 10_000, features: int = 16, see
     return Graph.from_edges(pairs, nodes, x=rng.standard_normal((nodes, features), dtype=np.float32), undirected=True)
 
 
-def shifted_pair(shift: float = 3.0, nodes: int = 2000, seed: int = 0) -> tuple[Graph, Graph]:
+def shifted_pair(shift: float = 4.0, nodes: int = 2000, seed: int = 0) -> tuple[Graph, Graph]:
     """A source and a target that differ by one known thing: half of the target's features are moved by a constant.
 
     Both have random edges, four classes at random, and two blocks of features that tell the classes: a faint one that
