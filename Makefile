@@ -28,7 +28,7 @@ test: setup style
 	wait $$types || { echo "mypy found mistakes: see above, or make lint"; exit 1; }; \
 	exit $$tests
 
-# What takes minutes more, and seldom changes: several machines, ranks that are started again, ids of 64 bits.
+# What takes minutes more, and seldom changes: several machines, four ranks, ranks that are started again, ids of 64 bits.
 test-slow: setup
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 

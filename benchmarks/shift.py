@@ -50,7 +50,7 @@ NOTES = {
 }
 PLANTED: dict[str, Any] = {
     "width": 32, "lengths": [0, 1], "patterns": 8, "pool": 16, "epochs": 20, "pe": "none", "dropout": 0.2, "lr": 5e-3,
-    "select": "loss", "average": 1, "dann_weight": 1.0, "modes": 10, "ssreg_weight": 30.0, "ssreg_threshold": 0.15,
+    "select": "loss", "average": 1, "dann_weight": 1.0, "modes": 10, "ssreg_weight": 20.0, "ssreg_threshold": 0.3,
     "threads": 1, "quiet": True, "device": "cpu",
 }  # fmt: skip
 

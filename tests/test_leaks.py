@@ -36,6 +36,7 @@ def test_what_is_random_cannot_be_predicted_under_strict(pair: str, tmp_path: Pa
     assert run.result["test"]["roc_auc"] == pytest.approx(0.5, abs=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
 def test_the_same_is_predicted_under_paper_for_it_is_seen(tmp_path: Path) -> None:
     run = _train(random_graph(1500, 7000), tmp_path / "run", protocol="paper")

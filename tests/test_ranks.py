@@ -91,9 +91,10 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_ranks_learn_what_one_process_does(alone: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_ranks_learn_what_one_process_does(alone: Path, tmp_path: Path, ranks: int) -> None:
     """The same curve and weights: with dropout, uneven batches, fresh non-edges, parts of a step, pieces of a model."""
-    made = launch(_train_cases, {"folder": tmp_path}, 4, 1, 0)
+    made = launch(_train_cases, {"folder": tmp_path}, ranks, 1, 0)
     assert made == sorted(CASES)
     for name in CASES:
         _assert_same(alone / name, tmp_path / name)
@@ -138,6 +139,7 @@ def test_a_mistake_is_told_once_and_leaves_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_mistake_that_shows_late_is_told_once_too(tmp_path: Path) -> None:
     """While the other ranks carry out what they were told."""
     with pytest.raises(GpmError, match=r"^bag_of_words is for features that are not negative; set it to no\.$"):

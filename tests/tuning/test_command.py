@@ -165,6 +165,7 @@ PROGRAM = "import sys; from pathlib import Path; from tests.tuning.toys import r
 torch.set_num_threads(1); run_tune(Path(sys.argv[1]), source=sys.argv[2], trials=4)"
 
 
+@pytest.mark.slow
 def test_a_killed_study_goes_on_as_it_would_have(whole: Path, tmp_path: Path) -> None:
     source, trials = str(whole / "data"), tmp_path / "tuned" / "trials.csv"
     process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path), source], cwd=Path(__file__).parents[2])
