@@ -131,6 +131,7 @@ def test_modes_are_eigenvectors_of_each_graph_in_order_and_found_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("GPM_DATA", str(tmp_path))
+    monkeypatch.setattr("gpm.positional.KEPT_FROM", 50)
     data = _pair()
     modes = find_modes(data.graph, 12)
     for nodes in (np.arange(60), np.arange(60, 120)):
@@ -275,6 +276,40 @@ def test_the_command_names_a_target_and_the_run_opens_again(tmp_path: Path, caps
     assert main(["train", str(tmp_path / "one"), "--target", "nowhere", "--out", str(tmp_path / "no"), *flags]) == 2
     assert "nowhere" in capsys.readouterr().err
     assert not (tmp_path / "no").exists()
+
+
+def test_labels_of_the_target_that_cannot_be_scored_end_nothing(tmp_path: Path) -> None:
+    """Not in the epochs, that is: none of them is chosen by such labels, and the run is whole."""
+    data = _pair()
+    split = data.make_split(0)
+    y = data.labels % 2
+    y[split.extras()["other"]] = 1
+    run = train(replace(data, graph=replace(data.graph, y=y)), out=tmp_path / "run", metric="roc_auc", **SMALL)  # type: ignore[arg-type]
+    assert isinstance(run, Run)
+    assert run.result["chosen_on"] == "source"
+    assert "other" not in run.result
+
+
+def test_a_run_on_graphs_in_memory_is_opened_with_both(tmp_path: Path) -> None:
+    one, two = shifted_pair(nodes=60)
+    gpm.adapt(one, two, method="none", out=tmp_path / "run", **SMALL)
+    with pytest.raises(GpmError, match=r"give it: Run\.open\(folder, gpm\.unite\(source, target\)\)"):
+        _ = Run.open(tmp_path / "run").data
+    run = Run.open(tmp_path / "run", gpm.unite(one, two), device="cpu")
+    assert run.evaluate("test") == pytest.approx(run.result["test"], abs=1e-6)
+    assert "of target it has seen nothing" in (tmp_path / "run" / "README.md").read_text()
+
+
+def test_targets_that_are_none_get_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = shifted_pair(nodes=60)
+    with pytest.raises(GpmError, match=r"^a target in memory, as this gpm Graph, goes with gpm\.adapt"):
+        train(one, target=two, out=tmp_path / "run", **SMALL)
+    with pytest.raises(GpmError, match="--validate target needs a target"):
+        train(one, validate="target", out=tmp_path / "run", **SMALL)
+    monkeypatch.chdir(tmp_path)  # which is no target
+    run = train(one, target="", out=tmp_path / "run", **SMALL)
+    assert isinstance(run, Run)
+    assert run.split.name.startswith("random")
 
 
 @pytest.mark.parametrize("model", ["gcn", "gat", "mlp"])

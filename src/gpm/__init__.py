@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
-    from gpm.adapting import adapt
+    from gpm.adapting import adapt, unite
     from gpm.config import Config
     from gpm.data import load_graph
     from gpm.errors import GpmError
@@ -63,6 +63,7 @@ _HOMES = {
     "report_shift": "gpm.shift.report",
     "shape_key": "gpm.shapes",
     "adapt": "gpm.adapting",
+    "unite": "gpm.adapting",
     "walk": "gpm.walks",
     "walk_tensors": "gpm.walks",
 }
@@ -101,6 +102,7 @@ __all__ = [
     "report_shift",
     "shape_key",
     "train",
+    "unite",
     "walk",
     "walk_tensors",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from gpm.data.domains import load_domains
+from gpm.data.domains import DomainData, load_domains
 from gpm.data.load import load_task_data
 from gpm.data.tasks import NodeData
 from gpm.errors import GpmError
@@ -35,8 +35,18 @@ def adapt(
     given = {"adapt": method, **options}
     if isinstance(source, (str, Path)) and isinstance(target, (str, Path)):
         return train(source, target=str(target), **given)
-    metric = options.get("metric", "auto")
+    return train(unite(source, target, options.get("metric", "auto")), **given)
+
+
+def unite(source: Any, target: Any, metric: str = "auto") -> DomainData:
+    """A source and a target side by side, as `adapt` trains on them and `Run.open` takes them.
+
+    Args:
+        source: As in `adapt`.
+        target: Another such.
+        metric: mae or rmse say that labels are numbers, not classes; auto reads it off them.
+    """
     data = load_task_data(source, "node", metric=metric)
-    if not isinstance(data, NodeData):
-        raise GpmError("adapt is for tasks on nodes; give a graph whose nodes have labels.")
-    return train(load_domains(data, target, data.metric), **given)
+    if not isinstance(data, NodeData) or isinstance(data, DomainData):
+        raise GpmError("a source is a graph whose nodes have labels, and no target among them.")
+    return load_domains(data, target, data.metric)

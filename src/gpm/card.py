@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gpm.data.domains import DomainData
 from gpm.files import write_text
 from gpm.recipes import is_comparable
 from gpm.tasks.metrics import METRICS
@@ -26,6 +27,17 @@ _SEEN = {
 }
 MOST_NAMES = 20
 _LEAKY = "Protocol paper: test edges were walked, so that the figure is no measure of quality."
+
+
+def _describe_target(run: Run) -> str:
+    """What of a target a model has seen."""
+    assert isinstance(run.data, DomainData)
+    whose = f"The model has learned from labels of {_plain(run.data.home_title)} alone"
+    if run.config.adapt != "none":
+        return f"{whose}; of {_plain(run.data.away_title)} it has seen features and edges, without labels."
+    if not run.data.home_graphs:
+        return f"{whose}; it has seen features and edges of the whole graph."
+    return f"{whose}; of {_plain(run.data.away_title)} it has seen nothing."
 
 
 def _describe_patterns(config: Config) -> str:
@@ -93,7 +105,11 @@ def write_card(run: Run, result: dict[str, Any], recipe: Recipe) -> None:
         "```",
         "",
         "The figure is of one split and one seed: expect another seed to differ.",
-        _SEEN[level] if config.protocol == "strict" or level != "link" else _LEAKY,
+        _describe_target(run)
+        if isinstance(run.data, DomainData)
+        else _SEEN[level]
+        if config.protocol == "strict" or level != "link"
+        else _LEAKY,
         "",
     ]
     write_text(run.folder / "README.md", "\n".join(lines))

@@ -192,7 +192,8 @@ def digest_data(graph: Graph, source: str | Path = "") -> str:
         source: The folder that it was opened from, if it was.
     """
     arrays = _arrays(graph)
-    if sum(array.nbytes for array in arrays.values()) >= READ_WHOLE and (header := _header_of(source)):
+    mapped = graph.folder is not None  # else it was put together from several
+    if mapped and sum(array.nbytes for array in arrays.values()) >= READ_WHOLE and (header := _header_of(source)):
         return f"folder:{header}"
     digest = hashlib.blake2b(digest_size=16)
     for name, array in arrays.items():

@@ -120,14 +120,15 @@ def follow(order: Order, data: TaskData, world: World, device: str) -> None:
         task, predictor = _prepare_together(job, order.split)
     except GpmError:  # which rank 0 tells
         return
-    if not _train(job, order.split, task, predictor, order.saved).best_epoch:
+    found = _train(job, order.split, task, predictor, order.saved)
+    if not found.best_epoch:
         return
     world.send_weights(predictor.model)
     for part in ("val", "test"):
         _read(job, order.split, predictor, part)
     if isinstance(data, DomainData) and not data.scored:
         _read_nodes(job, predictor, data.nodes(away=True))
-    if isinstance(order.split, DomainSplit):
+    if isinstance(order.split, DomainSplit) and found.other_epoch:
         world.send_weights(predictor.model)
         for part in ("other", "test"):
             _read(job, order.split, predictor, part)
@@ -181,6 +182,8 @@ def _prepare(job: Job, split: Split) -> tuple[Task, Predicts]:
     task = make_task(data, split, config)
     if config.adapt != "none" and not isinstance(data, DomainData):
         raise GpmError(f"--adapt {config.adapt} needs a target: name one with --target, or try --shift degree.")
+    if config.validate == "target" and not isinstance(data, DomainData):
+        raise GpmError("--validate target needs a target: name one with --target, or try --shift degree.")
     graph, seen = walked_graph(data, split), split.train if data.level == "graph" else None
     if isinstance(data, DomainData) and data.home_graphs:
         seen = np.arange(data.home_graphs)  # statistics are the source's
@@ -396,7 +399,8 @@ def _finish(run: Run, found: Trained, job: Job) -> None:
         "date": time.strftime("%Y-%m-%d"),
     }  # fmt: skip
     if isinstance(run.split, DomainSplit):
-        content |= {"chosen_on": run.split.chosen_on, "other": _score_other(run, found, job)}
+        content |= {"chosen_on": run.split.chosen_on}
+        content |= {"other": _score_other(run, found, job)} if found.other_epoch else {}
     write_card(run, content, job.recipe)
     write_json(run.folder / RESULT, content)  # last: what has a result is trained and scored
     kind = METRICS[metric]
@@ -407,10 +411,9 @@ def _finish(run: Run, found: Trained, job: Job) -> None:
         _log.info("time of the steps: %s", found.times.describe(job.workers, job.world.size))
     if len(scores["test"]) > 3:
         _log.info("test: %s", show_scores(scores["test"]))
-    if isinstance(run.split, DomainSplit):
-        other = content["other"]
+    if other := content.get("other"):
         _log.info(
-            "chosen on the %s; chosen on the %s instead (epoch %d), the test would be %s", run.split.chosen_on,
+            "chosen on the %s; chosen on the %s instead (epoch %d), the test would be %s", content["chosen_on"],
             other["chosen_on"], other["best_epoch"], kind.show(other["test"][metric]),
         )  # fmt: skip
     if config.task == "link" and config.protocol == "paper":

@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 from gpm.batches import Batch, Batches, Examples, Loader, Prepared, Times
 from gpm.config import Config
 from gpm.data.domains import DomainSplit
+from gpm.errors import GpmError
 from gpm.hashing import MASK, TRAINING_STEP, make_key
 from gpm.predictor import Predictor, Predicts
 from gpm.ranks import ALONE, World
@@ -171,7 +172,8 @@ class Learner(pl.LightningModule):
             return config.val_patterns
         read = min(len(self.split.train), self.steps_per_epoch * config.batch)
         read *= 1 if self.examples.pairs is None else 2  # as many non-edges
-        worth = VALIDATION_SHARE * (1 + BACKWARD) * config.patterns * read / max(1, len(self.split.val))
+        validated = len(self.split.val) + len(getattr(self.split, "other", ()))
+        worth = VALIDATION_SHARE * (1 + BACKWARD) * config.patterns * read / max(1, validated)
         return min(config.pool, max(config.patterns, int(worth) // len(config.lengths) * len(config.lengths)))
 
     def on_validation_epoch_start(self) -> None:
@@ -205,7 +207,12 @@ class Learner(pl.LightningModule):
         inputs, _ = self.examples.take(torch.from_numpy(np.array(ids[self.world.rank :: self.world.size])))
         logits = self.predictor.logits(inputs, patterns=self.val_patterns, model=self.final_model)
         _, targets = self.examples.take(torch.from_numpy(np.array(ids)))
-        for name, value in self.task.score(self.world.join(logits, len(ids)), targets).items():
+        logits = self.world.join(logits, len(ids))
+        try:
+            scores = self.task.score(logits, targets)
+        except GpmError:  # labels that cannot be scored, all of one class say, must not end what does not go by them
+            scores = dict.fromkeys((self.task.metric, "loss"), float("nan"))
+        for name, value in scores.items():
             self.log(f"other_{name}", value, batch_size=len(targets))
 
     def configure_optimizers(self) -> Any:

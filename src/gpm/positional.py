@@ -17,6 +17,7 @@ from gpm.keeping import keep_positions
 
 BATCH = 2**18  # numbers that the work on a batch of small graphs holds
 MOST_DENSE = 2048  # nodes of a graph of which all eigenvectors may be found
+KEPT_FROM = 500  # nodes of a graph whose eigenvectors are worth a file
 MOST_EDGES = 5_000_000  # of a single graph whose eigenvectors are found to the last digit
 MOST_WORK = 2e12  # multiplications that exact return probabilities may take: some ten minutes
 
@@ -49,14 +50,16 @@ def embed_laplacian(graph: Graph, dim: int) -> NDArray[np.float32]:
 def find_modes(graph: Graph, count: int) -> NDArray[np.float32]:
     """Eigenvectors of the symmetric normalised Laplacian for the `count` smallest eigenvalues, ascending `[N, count]`.
 
-    As those of `embed_laplacian`, with the first among them. They take long to find, and those of each graph are kept
-    in the data root under what its edges are.
+    As those of `embed_laplacian`, with the first among them. They take long to find, and those of each graph
+    that is not small are kept in the data root under what its edges are.
     """
     parts = [graph] if graph.graph_ptr is None else [_take_graph(graph, i) for i in range(graph.num_graphs)]
     return np.concatenate([_keep_modes(part, count) for part in parts])
 
 
 def _keep_modes(graph: Graph, count: int) -> NDArray[np.float32]:
+    if graph.num_nodes < KEPT_FROM:
+        return _find_vectors(graph, 0, count)
     return keep_positions(graph, f"modes-{count}", count, lambda: _find_vectors(graph, 0, count))
 
 

@@ -27,6 +27,7 @@ from torch import Tensor, nn
 
 from gpm.checksums import check_digest, check_files
 from gpm.config import Config
+from gpm.data.domains import DomainSplit
 from gpm.data.graphs import GraphData
 from gpm.data.links import LinkData, LinkSplit
 from gpm.data.load import TaskData, load_task_data, walked_graph
@@ -135,7 +136,8 @@ class Run:
             other = f"the options are of {config.task}s, the model is of {self.facts['task']}s"
             raise GpmError(f"{self.folder} is damaged: {other}; train again.")
         if not config.data:
-            raise GpmError(f"{self.folder} was trained on a graph in memory; give it: Run.open(folder, graph).")
+            both = "gpm.unite(source, target)" if isinstance(self.split, DomainSplit) else "graph"
+            raise GpmError(f"{self.folder} was trained on a graph in memory; give it: Run.open(folder, {both}).")
         source: str | Path = config.data
         if source in OWN_GRAPHS and not (source := self.folder / source).is_dir():
             raise GpmError(f"{self.folder} comes with its graph in {source}, which is not there; copy that as well.")

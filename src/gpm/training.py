@@ -18,10 +18,10 @@ import numpy as np
 from gpm.checksums import check_folder, digest_data
 from gpm.config import Config, option_names
 from gpm.data.labels import VALUE_METRICS
-from gpm.data.load import TaskData
+from gpm.data.load import TaskData, has_columns
 from gpm.data.splits import PARTS
 from gpm.devices import choose_device, keep_memory
-from gpm.errors import GpmError, nearest
+from gpm.errors import GpmError, kind_of, nearest
 from gpm.files import WriteError, write_json
 from gpm.fitting import Job, Strategy, Tracker, carry_out
 from gpm.folder import TakenError, Workplace, find_place, is_complete, part_of, settle, target_of
@@ -31,6 +31,7 @@ from gpm.plan import PLAN, Plan
 from gpm.ranks import LostError, find_world, joined, launch, own_device
 from gpm.recipes import Recipe, find_recipe, recipe_names
 from gpm.run import CONFIG, RESULT, Run, read_config
+from gpm.storage import HEADER
 from gpm.summary import describe_summary, summarise
 from gpm.team import Errand, Team, check_devices, check_ranks, check_world, count_machines, follow_lead, load_by
 from gpm.threads import set_threads
@@ -424,8 +425,8 @@ def _resolve(
         own: The graph that was made of the user's tables, if any.
         tables: These tables.
     """
-    if own is None and "target" in options and Path(options["target"]).expanduser().exists():
-        options = options | {"target": str(Path(options["target"]).expanduser().resolve())}  # found from any folder
+    if own is None and "target" in options:
+        options = options | {"target": _name_target(source, options)}
     recipe = find_recipe(str(source)) if own is None and isinstance(source, (str, Path)) and str(source) else None
     if recipe is None and "data" in options:
         raise GpmError("data is an option of recipes; without one, the first argument says what to train on.")
@@ -446,6 +447,18 @@ def _resolve(
     return Recipe(name if tables is None else tables.name, config), load_by(own or source, config)
 
 
+def _name_target(source: Any, options: dict[str, Any]) -> str:
+    """A target as the options keep it: a graph of the user's by a path that is found from any folder."""
+    target = "" if options["target"] is None else options["target"]
+    if not isinstance(target, (str, Path)):
+        raise GpmError(f"a target in memory, as this {kind_of(target)}, goes with gpm.adapt(source, target).")
+    path = Path(target).expanduser()
+    there = path.is_file() or (path / HEADER).is_file()
+    if not str(target) or options.get("smiles") or has_columns(source) or not there:
+        return str(target)
+    return str(path.resolve())
+
+
 def _begin_with(name: str) -> Config:
     """The options of a recipe, for data of the user's own."""
     if not name:
@@ -454,6 +467,7 @@ def _begin_with(name: str) -> Config:
     if recipe is None:
         raise GpmError(f"there is no recipe {name!r}.{nearest(name, recipe_names())} gpm recipes lists them.")
     plain = {"data": "", "task": "auto", "metric": "auto", "split": "auto", "smiles": "", "target": ""}
+    plain |= {"validate": "source", "adapt": "none", "shift": "none"}
     return recipe.config.with_(**plain)
 
 

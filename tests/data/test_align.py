@@ -43,6 +43,20 @@ def test_columns_in_another_order_and_scale_say_the_same(tmp_path: Path) -> None
     assert found[0].graph.name(40) == "1:1-0"
 
 
+def test_what_is_missing_is_at_the_mean_of_the_source(tmp_path: Path) -> None:
+    one, two = _table(0), _table(1)
+    one.loc[5, "age"] = np.nan
+    two.loc[7, "age"] = np.nan
+    home = _import(tmp_path / "home", one)
+    found = [
+        load_task_data(home, target=str(_import(tmp_path / name, two[list(columns)], **options)))
+        for name, columns, options in (
+            ("away", ["id", "kind", "wealth", "colour", "age"], {}), ("like", two.columns, {"like": home}),
+        )
+    ]  # fmt: skip
+    np.testing.assert_allclose(found[0].graph.x, found[1].graph.x, atol=1e-4)
+
+
 def test_values_that_the_source_does_not_have_are_others(tmp_path: Path) -> None:
     table = _table(1)
     table.loc[3, "colour"] = "violet"
@@ -58,7 +72,7 @@ def test_values_that_the_source_does_not_have_are_others(tmp_path: Path) -> None
 
 def test_what_cannot_be_matched_is_told(tmp_path: Path) -> None:
     home = _import(tmp_path / "home", _table(0))
-    with pytest.raises(GpmError, match=r"away has no column 'age', which .*home has; add it to the tables"):
+    with pytest.raises(GpmError, match=r"away has no column 'age' whose values differ, as .*home has; import"):
         load_task_data(home, target=str(_import(tmp_path / "away", _table(1).drop(columns="age"))))
     words = _table(1).assign(age=lambda t: t["age"].astype(int).astype(str) + " years")
     with pytest.raises(GpmError, match=r"column 'age' is of kind \w+ in .*words and of kind number in .*home"):

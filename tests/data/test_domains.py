@@ -139,7 +139,7 @@ def test_what_does_not_go_together_is_told(changes: dict[str, Any], sentence: st
 
 def test_classes_are_matched_by_their_names() -> None:
     home = replace(_data(), class_names=("red", "green", "blue"))
-    away = replace(_data(title="two"), class_names=("blue", "red", "green"))
+    away = replace(_data(seed=1, title="two"), class_names=("blue", "red", "green"))
     both = unite(home, away)
     names = np.array(home.class_names)
     np.testing.assert_array_equal(names[both.labels[both.away]], np.array(away.class_names)[away.labels])
@@ -183,6 +183,34 @@ def test_a_shift_by_time_tests_on_what_came_later(tmp_path: Path) -> None:
 def _graphs() -> list[Data]:
     ends = torch.zeros(2, 1, dtype=torch.int64)
     return [Data(edge_index=ends, num_nodes=2, y=torch.tensor([i % 2])) for i in range(6)]
+
+
+def test_nodes_of_unknown_time_are_in_neither_and_new_classes_are_not_scored(caplog: pytest.LogCaptureFixture) -> None:
+    time = np.where(np.arange(50) % 5 == 0, np.nan, np.arange(50))
+    data = _data(50, y=np.where(np.arange(50) > 45, 7, np.arange(50) % 3))
+    both = divide(data, "time", time)
+    unknown = np.flatnonzero(np.isnan(time))
+    for away in (False, True):
+        assert not np.isin(unknown, both.nodes(away)).any()
+    assert not is_labelled(both.labels)[unknown].any()
+    assert 7 not in both.labels
+    assert "classes 7 are in the target alone" in caplog.text
+
+
+def test_a_source_is_no_target_of_itself_and_a_pair_has_no_other() -> None:
+    data = _data()
+    with pytest.raises(GpmError, match="is the very graph of one; leave it out"):
+        unite(data, replace(data, title="two"))
+    with pytest.raises(GpmError, match="has a source and a target already"):
+        load_task_data(unite(data, _data(40)), shift="degree")
+    assert isinstance(load_task_data(data, shift="degree"), DomainData)
+
+
+def test_a_dataset_is_not_hidden_by_a_folder_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "motifs").mkdir()
+    graph = _data(x=np.zeros((30, 8)), y=np.arange(30) % 6).graph
+    assert load_task_data(graph, target="motifs").graph.num_nodes == 30 + 2120
 
 
 def test_what_cannot_be_divided_is_told() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from gpm.data.catalog import CATALOG, load_dataset, spell
 from gpm.data.files import PYG_FILES, read_pyg
@@ -52,8 +54,8 @@ def _align(values: Any, wanted: list[dict[str, Any]], given: list[dict[str, Any]
         mine = known.get(entry["column"])
         if mine is None:
             raise GpmError(
-                f"{folder} has no column {entry['column']!r}, which {origin} has; add it to the tables, or import "
-                f"those of {origin} without it."
+                f"{folder} has no column {entry['column']!r} whose values differ, as {origin} has; import its tables "
+                f"with --like {origin}, which also reads a column that is the same everywhere."
             )
         same = entry["kind"] == mine["kind"] and entry.get("buckets") == mine.get("buckets")
         if not same:
@@ -65,8 +67,21 @@ def _align(values: Any, wanted: list[dict[str, Any]], given: list[dict[str, Any]
     moved = values @ move
     if sp.issparse(moved) and not shift.any():
         return sp.csr_array(moved).astype(np.float32)
-    dense = moved.toarray() if sp.issparse(moved) else np.asarray(moved)
-    return np.asarray(dense + shift, dtype=np.float32)
+    dense = (moved.toarray() if sp.issparse(moved) else np.asarray(moved)) + shift
+    for row, column in _find_gaps(values, wanted, given):  # what is missing is at the mean, of whoever it is missing to
+        dense[row, column] = 0.0
+    return np.asarray(dense, dtype=np.float32)
+
+
+def _find_gaps(values: Any, wanted: list[dict[str, Any]], given: list[dict[str, Any]]) -> Iterator[tuple[NDArray, int]]:
+    """The rows that have no number in a column, and which of the wanted columns it is."""
+    place, to = ({name: i for i, name in enumerate(names(part))} for part in (given, wanted))
+    for entry in wanted:
+        flag = place.get(f"{entry['column']} missing") if "std" in entry else None
+        if flag is not None:
+            column = values[:, [flag]]
+            there = np.asarray(column.toarray() if sp.issparse(column) else column).reshape(-1)
+            yield np.flatnonzero(there), to[entry["column"]]
 
 
 def _make_map(wanted: list[dict[str, Any]], given: list[dict[str, Any]]) -> tuple[sp.csr_array, np.ndarray]:

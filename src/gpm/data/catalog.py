@@ -311,7 +311,9 @@ def allow_pyg_data() -> None:
 def has_raw(entry: Entry) -> bool:
     """Whether raw files are in the data root or below `GPM_RAW`."""
     places = [data_root(), *map(Path, filter(None, [os.environ.get("GPM_RAW")]))]
-    folders = [place / entry.raw / ("" if entry.loader == "citations" else "raw") for place in places]
+    if entry.loader == "citations":
+        return any((place / entry.raw / str(dict(entry.options)["file"])).is_file() for place in places)
+    folders = [place / entry.raw / "raw" for place in places]
     return any(folder.is_dir() and any(folder.iterdir()) for folder in folders)
 
 

@@ -20,11 +20,11 @@ from gpm.data.align import align
 from gpm.data.catalog import CATALOG, spell
 from gpm.data.files import load_graph
 from gpm.data.imported import is_imported, load_imported
-from gpm.data.splits import Split, is_labelled, random_split
+from gpm.data.splits import Split, is_labelled, name_some, random_split
 from gpm.data.tasks import NodeData, build_node_data, load_node_data
 from gpm.errors import GpmError
 from gpm.graph import Graph
-from gpm.storage import read_extras
+from gpm.storage import HEADER, read_extras
 
 HOME_SHARES, AWAY_SHARES = "80/20", "20/80"  # train and validation of the source, validation and test of the target
 _log = logging.getLogger("gpm")
@@ -66,12 +66,14 @@ class DomainData(NodeData):
     Attributes:
         away: Which nodes are of the target `[N]`.
         home_title, away_title: The two domains in print.
+        neither: Nodes that are in none of the two `[N]`; None for no such node.
         home_graphs: How many graphs the source has, where the target has others; 0 if both are of one graph.
     """
 
     away: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     home_title: str = "source"
     away_title: str = "target"
+    neither: NDArray[np.bool_] | None = None
     home_graphs: int = 0
 
     @property
@@ -81,7 +83,8 @@ class DomainData(NodeData):
 
     def nodes(self, away: bool) -> NDArray[np.int64]:
         """The nodes of a domain, with labels or without."""
-        return np.flatnonzero(self.away == away)
+        mine = self.away == away
+        return np.flatnonzero(mine if self.neither is None else mine & ~self.neither)
 
     def make_split(self, seed: int, kind: str = "", chosen_on: str = "source") -> Split:
         """Four fifths of the source train and one validates; a fifth of the target validates, and the rest tests.
@@ -136,6 +139,10 @@ def unite(source: NodeData, target: NodeData) -> DomainData:
     edge_attr = _join_features(home.edge_attr, away.edge_attr, "edges", source.title, target.title)
     if (home.edge_weight is None) != (away.edge_weight is None):
         raise GpmError(f"of {source.title} and {target.title} one has weights of edges; give them to both, or to none.")
+    if _are_same(home, away):
+        raise GpmError(
+            f"{target.title} is the very graph of {source.title}; leave it out to test on some of its nodes."
+        )
     labels = _join_labels(source, target)
     edges = np.concatenate([home.edge_index(), away.edge_index() + home.num_nodes], axis=1)
     if edge_attr is not None:
@@ -190,14 +197,38 @@ def divide(data: NodeData, shift: str, by: NDArray | None = None) -> DomainData:
         raise GpmError(f"all nodes of {data.title} have the same {shift}; there is no shift to be had.")
     labels = data.labels.copy()
     labels[~known] = -1 if np.issubdtype(labels.dtype, np.integer) else np.nan
+    _check_classes(labels, away, data, shift)
     words = {"degree": ("degree", "degree"), "time": ("until", "after")}[shift]
     signs = ("≤", ">") if shift == "degree" else ("", "")
     titles = [f"{data.title} ({word} {sign}{border:g})" for word, sign in zip(words, signs, strict=True)]
     known_facts = {key: value for key, value in vars(data).items() if key not in ("graph", "title", "masks", "split")}
     return DomainData(
         replace(data.graph, y=labels), f"{data.title}, shifted by {shift}", **known_facts, away=away,
-        home_title=titles[0], away_title=titles[1],
+        home_title=titles[0], away_title=titles[1], neither=None if known.all() else ~known,
     )  # fmt: skip
+
+
+def _check_classes(labels: NDArray, away: NDArray, data: NodeData, shift: str) -> None:
+    """Take note of classes that only the target has: they are never predicted, and so not scored either."""
+    if labels.ndim > 1 or not np.issubdtype(labels.dtype, np.integer):
+        return
+    new = np.setdiff1d(labels[away & (labels >= 0)], labels[~away & (labels >= 0)])
+    if new.size:
+        _log.warning(
+            "%s, shifted by %s: classes %s are in the target alone, so that nothing can be learned of them; their "
+            "nodes are left out of the score.", data.title, shift, name_some(new),
+        )  # fmt: skip
+        labels[away & np.isin(labels, new)] = -1
+
+
+def _are_same(home: Graph, away: Graph) -> bool:
+    """Whether two graphs have the same edges and features: what is tested would have been trained on."""
+    if home.num_nodes != away.num_nodes or not np.array_equal(home.indices, away.indices):
+        return False
+    one, two = home.x, away.x
+    if one is None or two is None or one.shape != two.shape or sp.issparse(one) != sp.issparse(two):
+        return one is two
+    return not (one != two).nnz if sp.issparse(one) else np.array_equal(one, two, equal_nan=True)
 
 
 def _pointer(graph: Graph) -> NDArray:
@@ -313,12 +344,16 @@ def load_domains(source: NodeData, target: Any, metric: str) -> DomainData:
     return unite(source, other)
 
 
+def _is_graph(path: Path) -> bool:
+    return path.is_file() or (path / HEADER).is_file()
+
+
 def _load_target(target: Any, metric: str) -> NodeData:
     """A target that was not imported, with its labels if it has any."""
     title = Path(target).stem if isinstance(target, (str, Path)) else "target"
     if not isinstance(target, (str, Path)):
         graph = target if isinstance(target, Graph) else Graph.from_pyg(target)
-    elif spell(str(target)) in CATALOG and not Path(target).expanduser().exists():
+    elif spell(str(target)) in CATALOG and not _is_graph(Path(target).expanduser()):
         return load_node_data(target, metric)
     elif not Path(target).expanduser().exists():
         raise GpmError(

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpm.data.align import find_times
 from gpm.data.catalog import CATALOG, spell
-from gpm.data.domains import divide, load_domains
+from gpm.data.domains import DomainData, divide, load_domains
 from gpm.data.files import PYG_FILES, load_graph
 from gpm.data.graphs import GraphData, load_graph_data
 from gpm.data.imported import is_imported, load_imported
@@ -39,11 +39,11 @@ def load_task_data(
             used on, as `gpm.data.domains` puts them side by side.
         shift: Divide a graph by degree or time into a source and a target, see `gpm.data.domains.divide`.
     """
-    if isinstance(source, (NodeData, LinkData, GraphData)):
-        return source
-    away = target if target and not smiles and not _is_file(source) else ""
+    away = target if target and not smiles and not has_columns(source) else ""
     if away or shift != "none":
         return _load_domains(source, away, task, metric, shift)
+    if isinstance(source, (NodeData, LinkData, GraphData)):
+        return source
     if is_imported(source):
         return _load_imported(Path(source).expanduser(), task, metric, target or smiles)
     if smiles or target:
@@ -59,7 +59,7 @@ def load_task_data(
     return load(source, "" if metric == "auto" else metric)
 
 
-def _is_file(source: Any) -> bool:
+def has_columns(source: Any) -> bool:
     """Whether a source is a file, other than one of PyG's: such have columns."""
     path = Path(source).expanduser() if isinstance(source, (str, Path)) else None
     return path is not None and path.suffix.lower() not in PYG_FILES and (path.is_file() or is_table(source))
@@ -70,6 +70,8 @@ def _load_domains(source: Any, target: Any, task: str, metric: str, shift: str) 
     if target and shift != "none":
         raise GpmError(f"--shift {shift} makes a target of the source's own nodes; leave out --target {target}.")
     data = load_task_data(source, "node" if task == "auto" else task, metric=metric)
+    if isinstance(data, DomainData):
+        raise GpmError("the data has a source and a target already; leave out target and shift.")
     if not isinstance(data, NodeData):
         what = f"--target {target}" if target else f"--shift {shift}"
         raise GpmError(f"{what} is for tasks on nodes, not on {data.level}s; leave it out.")
