@@ -326,3 +326,22 @@ def test_the_graph_of_a_target_may_be_a_pyg_data(tmp_path: Path) -> None:
     assert run.result["data"] == "graph to target"
     with pytest.raises(GpmError, match="columns of features"):
         gpm.adapt(one, Graph.from_edges([[0], [1]], 2, x=np.zeros((2, 3))), out=tmp_path / "no", **SMALL)
+
+
+@pytest.mark.slow
+def test_adaptation_recovers_half_of_what_a_planted_shift_costs(tmp_path: Path) -> None:
+    """As `benchmarks/shift.py planted` has it, on a smaller pair; the source chooses the epoch."""
+    options = {
+        "width": 32, "heads": 4, "lengths": [0, 1], "patterns": 8, "pool": 16, "epochs": 20, "batch": 128, "lr": 5e-3,
+        "modes": 10, "dann_weight": 1.0, "ssreg_weight": 20.0, "ssreg_threshold": 0.3, "select": "loss", "average": 1,
+    }  # fmt: skip
+    found = {}
+    for method, shift in (("none", 0.0), ("none", 4.0), ("dann", 4.0), ("ssreg", 4.0)):
+        pair = shifted_pair(shift, nodes=2000, seed=0)
+        run = gpm.adapt(*pair, method=method, out=tmp_path / f"{method}-{shift}", **SMALL | options)  # type: ignore[arg-type]
+        assert isinstance(run, Run)
+        found[method, shift] = run.result["test"]["accuracy"]
+    half = (found["none", 0.0] + found["none", 4.0]) / 2
+    assert found["none", 4.0] < found["none", 0.0] - 0.2
+    assert found["dann", 4.0] > half
+    assert found["ssreg", 4.0] > half
