@@ -316,6 +316,15 @@ def test_ctrl_c_finishes_the_epoch_and_says_how_to_go_on(
     undisturbed.assert_equal(out)
 
 
+@pytest.fixture
+def _heeds_ctrl_c() -> Iterator[None]:
+    """What a shell starts in the background ignores Ctrl-C, and so would the tests."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_heeds_ctrl_c")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_so_it_is_after_the_last_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: Undisturbed, caplog: pytest.LogCaptureFixture,
