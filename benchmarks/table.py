@@ -445,7 +445,7 @@ def describe_shift() -> str:
     notes = dict.fromkeys(pair["note"] for pair in summary["pairs"].values())
     told = [
         "SSReg was published as an addition to an adversarial loss, so the paper's row of it stands beside both of ours. Options of GPM were",
-        "chosen in some dozens of trials, those of the baselines in three each, by the target's validation part on seed 100 (its test part was in view); no figure is of that seed.",
+        "chosen in some dozens of trials, those of the baselines in three each (GAT on Twitch has GCN's), by the target's validation part on seed 100 (its test part was in view); no figure is of that seed.",
     ]
     return "\n".join([*lines, "", *told, *notes])
 

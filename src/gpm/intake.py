@@ -125,3 +125,9 @@ def check_names(names: Names, count: int) -> Names:
     if (twice := names.first_duplicate()) is not None:
         raise GpmError(f"two nodes are named {twice!r}; names must differ.")
     return names
+
+
+def column_ends(features: Any, end: str) -> NDArray:
+    """The "min" or the "max" of each column, dense or sparse."""
+    extreme = getattr(features, end)(axis=0)
+    return np.asarray(extreme.toarray() if sp.issparse(extreme) else extreme).reshape(-1)

@@ -8,9 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gpm.data.domains import column_ends
 from gpm.errors import GpmError
 from gpm.graph import Graph
+from gpm.intake import column_ends
 from gpm.naming import find_new
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ from gpm.data.splits import Split, is_labelled, name_some, random_split
 from gpm.data.tasks import NodeData, build_node_data, load_node_data
 from gpm.errors import GpmError
 from gpm.graph import Graph
+from gpm.intake import column_ends
 from gpm.storage import HEADER, read_extras
 
 HOME_SHARES, AWAY_SHARES = "80/20", "20/80"  # train and validation of the source, validation and test of the target
@@ -263,12 +264,6 @@ def _still(home: Any, away: Any, source: str) -> Any:
     return dense
 
 
-def column_ends(features: Any, end: str) -> NDArray:
-    """The "min" or the "max" of each column, dense or sparse."""
-    extreme = getattr(features, end)(axis=0)
-    return np.asarray(extreme.toarray() if sp.issparse(extreme) else extreme).reshape(-1)
-
-
 def _join_features(home: Any, away: Any, what: str, source: str, target: str) -> Any:
     """Features of both, one below the other."""
     if home is None and away is None:
@@ -362,4 +357,4 @@ def _load_target(target: Any, metric: str) -> NodeData:
         )
     else:
         graph = load_graph(target)
-    return NodeData(graph, title) if graph.y is None else replace(build_node_data(graph, title, metric), title=title)
+    return NodeData(graph, title) if graph.y is None else build_node_data(graph, title, metric)

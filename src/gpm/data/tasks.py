@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gpm.data.catalog import CATALOG, Entry, allow_pyg_data, load_dataset, spell
-from gpm.data.files import PYG_FILES, load_graph
+from gpm.data.catalog import CATALOG, Entry, load_dataset, spell
+from gpm.data.files import PYG_FILES, load_graph, read_pyg
 from gpm.data.labels import as_columns, count_outputs, guess_metric, read_labels
 from gpm.data.splits import PARTS, Masks, Split, is_labelled, public_split, random_split, warn_of_new_classes
 from gpm.errors import GpmError, kind_of
@@ -168,13 +168,6 @@ def _open(name: str, entry: Entry) -> tuple[Graph, Masks | None]:
 
 
 def _read_masks(path: Path) -> Masks | None:
-    """The masks in a PyG file that `load_graph` has read already; nothing in the file is executed."""
-    import torch
-    from torch_geometric.data import Data
-    from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
-    from torch_geometric.data.storage import GlobalStorage
-
-    allow_pyg_data()
-    with torch.serialization.safe_globals([DataEdgeAttr, DataTensorAttr, GlobalStorage]):
-        data = torch.load(path, map_location="cpu", weights_only=True)
-    return find_masks(data) if isinstance(data, Data) else None
+    """The masks in a PyG file of a single graph; nothing in the file is executed."""
+    several = read_pyg(path)
+    return find_masks(several[0]) if isinstance(several, tuple) else None
