@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from gpm import Run, train
-from gpm.files import write_json
-from gpm.recipes import find_recipe
+from gpm.io.atomic import write_json
 from gpm.tasks.metrics import METRICS
+from gpm.training.recipes import find_recipe
 
 TUNING_SEED = 100
 ROOT = Path(__file__).parents[1] / "results"

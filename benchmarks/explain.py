@@ -32,16 +32,16 @@ from rivals import EPOCHS, EXPLAINERS, MASK_EPOCHS, MASK_LR, fit, tune
 from table import LOG, show_deletion, show_truth
 
 from gpm import Run, train
+from gpm.compute import set_threads
 from gpm.data.splits import Split, random_split
-from gpm.explain.attribute import METHODS, Ranking, choose_method, rank_patterns
+from gpm.explain.attribution import METHODS, Ranking, choose_method, rank_patterns
 from gpm.explain.bag import Bag
-from gpm.explain.report import save_overview
-from gpm.explain.survey import survey
-from gpm.explain.trust import TENTH, draw_alike, find_best
-from gpm.files import write_json
-from gpm.predictor import Predictor
-from gpm.summary import environment
-from gpm.threads import set_threads
+from gpm.explain.by_class import survey
+from gpm.explain.faithfulness import TENTH, draw_alike, find_best
+from gpm.explain.write import save_overview
+from gpm.io.atomic import write_json
+from gpm.nn.predictor import Predictor
+from gpm.training.summary import environment
 
 TUNING_SEED, TUNED_NODES = 100, 8
 SPLIT, TOP, NODES = "80/10/10", 5, 25

@@ -322,7 +322,7 @@ def _figures(given: argparse.Namespace, watch: Watch) -> dict[str, Any]:
     """What the run found, with what is needed to judge it."""
     import hypothesis
 
-    from gpm.summary import environment
+    from gpm.training.summary import environment
 
     tallies = {reader: tally for reader, tally in watch.tallies.items() if tally.inputs}
     return {

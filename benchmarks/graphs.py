@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 from walks import THREADS, peak_of, processor
 
 from gpm import Graph, Tokenizer
-from gpm.devices import keep_memory
-from gpm.info import describe_environment
-from gpm.positional import embed_returns
+from gpm.cli.info import describe_environment
+from gpm.compute import keep_memory
+from gpm.nn.positional.encodings import embed_returns
 
 SIZES = (62_500, 125_000, 250_000)
 LENGTHS, POOL, COUNT, BATCH = (0, 1, 4, 8), 128, 32, 256
@@ -184,8 +184,8 @@ def measure_start(count: int) -> dict[str, float]:
 
 def train_one_step(scratch: Path) -> None:
     """Train on a saved collection and stop after the first step; prints when that began and ended."""
-    from gpm import learner
     from gpm.__main__ import main as gpm
+    from gpm.training import lightning_module as learner
 
     step = learner.Learner.training_step
 

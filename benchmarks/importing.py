@@ -21,7 +21,7 @@ from typing import Any
 
 import duckdb
 
-from gpm.info import describe_environment
+from gpm.cli.info import describe_environment
 
 EDGES, NODES, THREADS, MEMORY = 50_000_000, 2_000_000, 2, "2GB"
 
@@ -48,7 +48,7 @@ def sort_file(path: Path, folder: Path) -> None:
 
 def import_file(path: Path, folder: Path) -> None:
     """The import, from the file to a graph's folder that is synced and has its checksums."""
-    from gpm.importer import import_tables
+    from gpm.data.tables import import_tables
 
     import_tables(path, folder / "graph", memory=MEMORY)
 

@@ -41,8 +41,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 
 MODULES = (
-    "lightning.pytorch", "torch_geometric.data", "duckdb", "pandas", "gpm.training", "gpm.commands", "gpm.callbacks",
-    "gpm.learner", "gpm.card", "gpm.predictor", "gpm.doctor", "gpm.importer", "gpm.data.tasks", "gpm.baselines",
+    "lightning.pytorch", "torch_geometric.data", "duckdb", "pandas", "gpm.training.start", "gpm.cli.verbs", "gpm.training.callbacks",
+    "gpm.training.lightning_module", "gpm.run.model_card", "gpm.nn.predictor", "gpm.cli.doctor", "gpm.data.tables", "gpm.data.node_data", "gpm.training.trivial_baselines",
     "lightning.pytorch.callbacks", "jsonargparse", "docstring_parser", "gpm.__main__",
 )  # fmt: skip
 SMALL = [

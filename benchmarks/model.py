@@ -26,10 +26,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from walks import peak_of, power_law_edges, processor
 
 from gpm import Config, Graph
-from gpm.devices import keep_memory
-from gpm.info import describe_environment
-from gpm.patterns import Patterns
-from gpm.predictor import Predictor
+from gpm.cli.info import describe_environment
+from gpm.compute import keep_memory
+from gpm.nn.predictor import Predictor
+from gpm.patterns.tokenizer import Patterns
 
 sys.path.append(str(Path(__file__).parents[1]))
 from tests.reference_model import ReferenceModel

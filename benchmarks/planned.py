@@ -19,9 +19,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from gpm.files import write_json
-from gpm.planning.constants import GRAPH, KEPT
-from gpm.summary import environment
+from gpm.io.atomic import write_json
+from gpm.training.estimate.machine_costs import GRAPH, KEPT
+from gpm.training.summary import environment
 
 CONFIGURATIONS = (("xs", 256), ("s", 256), ("l", 64))
 OPTIONS = ["--threads", "2", "--epochs", "1", "--epoch_steps", "15", "--pool", "16", "--split", "98/1/1", "--seed", "0"]

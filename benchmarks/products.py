@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from gpm.files import replacing
+from gpm.io.atomic import replacing
 
 NODES, EDGES, FEATURES, CLASSES = 2_449_029, 123_718_024, 100, 47
 TRAIN, VAL = 196_615 / NODES, 39_323 / NODES

@@ -30,8 +30,8 @@ import numpy as np
 import pandas as pd
 
 from gpm import Graph, Run
-from gpm.files import write_json
-from gpm.summary import environment
+from gpm.io.atomic import write_json
+from gpm.training.summary import environment
 
 PIECES = [
     "a", "A", "b", "Z", "é", "e\u0301", "ß", "\u017f", "İ", "\u0131", "日本", "🎲", "👩‍👩‍👧", "א", "\u202eabc", "\u200b", "\ufeff", "٣", '"', '""', "'", ",", ";",

@@ -26,7 +26,7 @@ BATCH, STEPS, WARM = 512, 40, 8
 
 
 def work(rank: int, folder: str, ranks: int, port: str, out: str) -> None:
-    from gpm.data.load import load_task_data
+    from gpm.data.sources import load_task_data
 
     os.environ |= {"MASTER_ADDR": "localhost", "MASTER_PORT": port, "RANK": str(rank), "WORLD_SIZE": str(ranks)}
     torch.set_num_threads(1)

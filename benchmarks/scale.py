@@ -82,8 +82,8 @@ def gpm(*words: object) -> list[str]:
 
 
 def save(name: str, content: dict[str, Any]) -> None:
-    from gpm.files import write_json
-    from gpm.summary import environment
+    from gpm.io.atomic import write_json
+    from gpm.training.summary import environment
 
     RESULTS.mkdir(parents=True, exist_ok=True)
     facts = {"date": str(date.today()), "command": f"benchmarks/scale.py {sys.argv[1]}", "load": os.getloadavg()}
@@ -135,8 +135,8 @@ def score_features(graph_folder: Path) -> float:
     """Test accuracy of a network on features alone, to show that structure matters."""
     import torch
 
-    from gpm.data.load import load_task_data
-    from gpm.graph import Graph
+    from gpm.data.sources import load_task_data
+    from gpm.graph.graph import Graph
 
     data = load_task_data(graph_folder)
     split = data.make_split(0)
@@ -207,7 +207,7 @@ def measure_bandwidth(entries: int = 1 << 27) -> float:
 
 def measure_steps(work: Path, rounds: int = 15, each: int = 6) -> None:
     """Steps of one model on graphs of one degree and four sizes, in turn, in this process."""
-    from gpm.devices import keep_memory
+    from gpm.compute import keep_memory
 
     keep_memory()
     graphs = {nodes: make_graph(work, nodes)[0] for nodes in SIZES_OF_GRAPHS}
@@ -238,11 +238,11 @@ def make_trainer(folder: Path) -> Callable[[int], dict[str, float]]:
     """A function that does one training step on a graph and says what it took."""
     import torch
 
-    from gpm.batches import Batches, Examples, Prepared
     from gpm.config import Config
-    from gpm.data.load import load_task_data
-    from gpm.predictor import Predictor
+    from gpm.data.sources import load_task_data
+    from gpm.nn.predictor import Predictor
     from gpm.tasks import make_task
+    from gpm.training.batches import Batches, Examples, Prepared
 
     config = Config(batch=BATCH, metric="accuracy")
     data = load_task_data(folder)
@@ -332,8 +332,8 @@ def measure_sizes() -> None:
 
     from gpm import Graph
     from gpm.config import SIZES, Config
-    from gpm.nn.features import InputSpec
-    from gpm.predictor import Predictor, make_machine
+    from gpm.nn.feature_map import InputSpec
+    from gpm.nn.predictor import Predictor, make_machine
 
     random = np.random.default_rng(0)
     graph = Graph.from_edges(random.integers(0, 5000, (2, 60_000)), 5000, undirected=True, x=random_features(random))

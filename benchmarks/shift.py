@@ -20,9 +20,9 @@ from typing import Any
 
 from gpm import Run, adapt, train
 from gpm.data.synthetic import shifted_pair
-from gpm.files import write_json
-from gpm.recipes import find_recipe
-from gpm.summary import environment
+from gpm.io.atomic import write_json
+from gpm.training.recipes import find_recipe
+from gpm.training.summary import environment
 
 ROOT = Path(__file__).parents[1] / "results" / "shift"
 TWITCH = [f"twitch-de-{country}" for country in ("en", "es", "fr", "pt", "ru")]

@@ -19,9 +19,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from gpm.files import write_json
-from gpm.recipes import find_recipe
-from gpm.summary import environment
+from gpm.io.atomic import write_json
+from gpm.training.recipes import find_recipe
+from gpm.training.summary import environment
 
 ROOT = Path(__file__).parents[1]
 SEEDS = (0, 1, 2)

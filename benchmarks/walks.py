@@ -26,9 +26,9 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from gpm import Graph, WalkRule, find_topologies, walk
-from gpm.hashing import GOLDEN_U, make_key, mix
-from gpm.info import describe_environment
-from gpm.walks.kernels import CHUNK
+from gpm.cli.info import describe_environment
+from gpm.patterns.walks.kernels import CHUNK
+from gpm.random_bits import GOLDEN_U, make_key, mix
 
 BEGIN, END = "<!-- figures of make bench-walks -->", "<!-- end of figures -->"
 LENGTH, THREADS, BATCH = 8, 2, 32_768

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from gpm.data.catalog import load_dataset
-from gpm.data.load import load_task_data
+from gpm.data.sources import load_task_data
 from gpm.data.splits import PARTS, Split
-from gpm.intake import Features
+from gpm.graph.coerce import Features
 
 ATOMS = ("C", "N", "O", "F", "I", "Cl", "Br")  # of MUTAG, in the order of its columns
 BONDS = ("AROMATIC", "SINGLE", "DOUBLE", "TRIPLE")

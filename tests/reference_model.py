@@ -16,12 +16,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from gpm import Graph
-from gpm.hashing import mix_array
 from gpm.nn import FeatureTable, GraphPatternMachine, LinkPatternMachine, Output
-from gpm.nn.features import FeatureMap, SparseRows, Table
-from gpm.nn.paths import ConvPath, GruPath
-from gpm.nn.topology import GruTopology, MeanTopology, ShapeVocabulary
-from gpm.patterns import Patterns
+from gpm.nn.anonymous_path import GruTopology, MeanTopology, ShapeVocabulary
+from gpm.nn.feature_map import FeatureMap, SparseRows, Table
+from gpm.nn.semantic_path import ConvPath, GruPath
+from gpm.patterns.tokenizer import Patterns
+from gpm.random_bits import mix_array
 
 
 class ReferenceModel:

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from gpm import Graph
-from gpm.storage import read_extras
-from gpm.tables import write_table
+from gpm.graph.folder import read_extras
+from gpm.io.table_files import write_table
 
 Columns = dict[str, list[Any]]
 NODES = 24

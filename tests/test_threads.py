@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import torch
 
-from gpm import threads
+from gpm import compute
+from gpm.compute import CHUNK, alone, threaded, threads_for
+from gpm.explain.by_class import survey
 from gpm.explain.explainer import explain
-from gpm.explain.survey import survey
-from gpm.threads import CHUNK, alone, threaded, threads_for
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,7 @@ class _Numba:
 @pytest.fixture
 def four(monkeypatch: pytest.MonkeyPatch) -> _Numba:
     fake = _Numba()
-    monkeypatch.setattr(threads, "numba", fake)
+    monkeypatch.setattr(compute, "numba", fake)
     return fake
 
 
@@ -66,16 +66,16 @@ def test_little_work_is_done_alone(four: _Numba, wanted: int | None, pieces: int
 
 
 def test_a_forked_child_works_alone(four: _Numba, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "_owner", -1)
+    monkeypatch.setattr(compute, "_owner", -1)
     with threads_for(4, 10**6) as parallel:
         assert not parallel
 
 
 def test_a_compiled_function_knows_a_forked_child(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "njit", lambda **options: lambda function: lambda: "parallel" in options)
+    monkeypatch.setattr(compute, "njit", lambda **options: lambda function: lambda: "parallel" in options)
     function = threaded(lambda: None)
     assert function() is True
-    monkeypatch.setattr(threads, "_owner", -1)
+    monkeypatch.setattr(compute, "_owner", -1)
     assert function() is False
 
 
@@ -94,7 +94,7 @@ def test_torch_gets_its_number_back_from_walks() -> None:
 
 
 def test_torch_gets_its_number_back_from_compiled_functions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "njit", _plainly)
+    monkeypatch.setattr(compute, "njit", _plainly)
     torch.set_num_threads(3)
     threaded(torch.set_num_threads)(1)
     assert torch.get_num_threads() == 3
@@ -134,7 +134,7 @@ def test_torch_is_undisturbed_when_numba_starts(code: str) -> None:
     lines = [
         "import torch",
         "from gpm import Graph",
-        "from gpm.threads import set_threads",
+        "from gpm.compute import set_threads",
         "torch.set_num_threads(1)",
         "torch.get_num_threads()  # from here on torch only asks OpenMP",
         code,

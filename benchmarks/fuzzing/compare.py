@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from fuzzing.judge import WrongAnswerError
 from fuzzing.reference import Cell, RefusalError, Sheet
 from gpm import Graph
-from gpm.storage import read_extras
+from gpm.graph.folder import read_extras
 
 Sheets = dict[str, Sheet]
 BLANKS = " \t\n\r\xa0\u3000"

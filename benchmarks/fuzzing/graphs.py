@@ -17,11 +17,11 @@ import scipy.sparse as sp
 from fuzzing.judge import ERROR, SUCCESS, WrongAnswerError, attempt, check_nothing_left, command, listing
 from fuzzing.mutate import NUMBERS, WORDS, mutate
 from gpm import Graph
-from gpm.header import HEADER, digest, digest_sample, header_checksum
-from gpm.patterns import Tokenizer
-from gpm.storage import save_graph
-from gpm.topology import KINDS
-from gpm.walks import WalkRule
+from gpm.graph.folder import save_graph
+from gpm.graph.header import HEADER, digest, digest_sample, header_checksum
+from gpm.patterns.tokenizer import Tokenizer
+from gpm.patterns.topologies import KINDS
+from gpm.patterns.walks import WalkRule
 
 RULES = [WalkRule(), WalkRule(p=0.5, q=2.0), WalkRule(non_backtracking=True), WalkRule(q=0.1, weighted=False)]
 KINDS_OF_NUMBERS = [
@@ -101,7 +101,7 @@ def run(random: Random, folder: Path) -> str:
 
 def use(folder: Path) -> list[Any]:
     """Use a graph to its last byte, and return all that it says."""
-    from gpm.data.load import load_task_data
+    from gpm.data.sources import load_task_data
 
     graph = Graph.open(folder)
     said: list[Any] = [

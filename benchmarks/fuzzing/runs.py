@@ -21,8 +21,8 @@ from fuzzing.judge import ERROR, SUCCESS, WrongAnswerError, attempt, check_nothi
 from fuzzing.mutate import NUMBERS, WORDS, mutate
 from fuzzing.options import values_for
 from gpm import Graph, Run, train
-from gpm.checksums import CHECKSUMS, write_checksums
 from gpm.config import option_names
+from gpm.io.manifest import CHECKSUMS, write_checksums
 
 SMALL: dict[str, Any] = {
     "width": 8, "heads": 2, "lengths": [0, 1, 2], "patterns": 6, "pool": 6, "batch": 64, "epochs": 2, "warmup": 1, "split": "50/30/20",

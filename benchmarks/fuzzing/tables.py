@@ -31,7 +31,7 @@ from fuzzing.reference import (
 )
 from fuzzing.sheets import ENDS, Story, spoil, tell
 from gpm import Graph
-from gpm.importer.assemble import import_tables
+from gpm.data.tables.importer import import_tables
 
 KINDS = ["text"] * 12 + ["jsonl"] * 3 + ["parquet"] * 2 + ["graphml", "gexf", "gml", "json", "pt", "folder", "bomb"]
 _TEXTS = (".csv", ".tsv", ".txt", ".gz")
@@ -99,8 +99,8 @@ def import_files(tables: dict[str, Path], story: Story, random: Random, folder: 
 
 def _open(out: Path) -> Graph:
     """Use what was imported as a training would."""
-    from gpm.data.load import load_task_data
-    from gpm.walks import walk
+    from gpm.data.sources import load_task_data
+    from gpm.patterns.walks import walk
 
     graph, sentence = attempt(lambda: Graph.open(out))
     if sentence:
@@ -115,7 +115,7 @@ def _open(out: Path) -> Graph:
 
 def check_story(folder: Path, files: dict[str, bytes], options: dict[str, Any], story: Story, broken: bool) -> None:
     """What was imported is what a second reader finds in the files; and that is what was written into them."""
-    from gpm.storage import read_extras
+    from gpm.graph.folder import read_extras
 
     _open(folder / "out")
     schema = read_extras(folder / "out")[0]["schema"]

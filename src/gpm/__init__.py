@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
-    from gpm.adapting import adapt, unite
     from gpm.config import Config
     from gpm.data import load_graph
     from gpm.errors import GpmError
     from gpm.estimators import GraphClassifier, GraphRegressor, LinkPredictor, NodeClassifier, NodeRegressor, load
     from gpm.explain.explanation import Explanation
-    from gpm.explain.pyg import PatternExplainer, PatternModule
-    from gpm.frequent import FrequentPattern, find_frequent
-    from gpm.graph import Graph
+    from gpm.explain.pyg_explainer import PatternExplainer, PatternModule
+    from gpm.graph.graph import Graph
+    from gpm.inference.predictions import Predictions
     from gpm.nn import FeatureTable, GraphPatternMachine
-    from gpm.patterns import Patterns, Tokenizer
-    from gpm.predictions import Predictions
-    from gpm.run import Run
-    from gpm.shapes import name_shape, shape_key
-    from gpm.shards import merge_shards
-    from gpm.shift.report import report_shift
-    from gpm.shift.shift import Shift
-    from gpm.topology import Topologies, find_topologies
-    from gpm.training import train
-    from gpm.walks import TensorGraph, WalkRule, has_edge, walk, walk_tensors
+    from gpm.patterns.frequent import FrequentPattern, find_frequent
+    from gpm.patterns.shape_names import name_shape, shape_key
+    from gpm.patterns.tokenizer import Patterns, Tokenizer
+    from gpm.patterns.topologies import Topologies, find_topologies
+    from gpm.patterns.walks import TensorGraph, WalkRule, has_edge, walk, walk_tensors
+    from gpm.run.run import Run
+    from gpm.run.shards import merge_shards
+    from gpm.shift.adapt import adapt, unite
+    from gpm.shift.result import Shift
+    from gpm.shift.shift_report import report_shift
+    from gpm.training.start import train
 
 _HOMES = {
     "Config": "gpm.config",
@@ -39,33 +39,33 @@ _HOMES = {
     "LinkPredictor": "gpm.estimators",
     "NodeClassifier": "gpm.estimators",
     "NodeRegressor": "gpm.estimators",
-    "Predictions": "gpm.predictions",
-    "Run": "gpm.run",
-    "Shift": "gpm.shift.shift",
-    "train": "gpm.training",
-    "Graph": "gpm.graph",
+    "Predictions": "gpm.inference.predictions",
+    "Run": "gpm.run.run",
+    "Shift": "gpm.shift.result",
+    "train": "gpm.training.start",
+    "Graph": "gpm.graph.graph",
     "GpmError": "gpm.errors",
-    "FrequentPattern": "gpm.frequent",
-    "PatternExplainer": "gpm.explain.pyg",
-    "PatternModule": "gpm.explain.pyg",
-    "Patterns": "gpm.patterns",
-    "TensorGraph": "gpm.walks",
-    "Tokenizer": "gpm.patterns",
-    "Topologies": "gpm.topology",
-    "WalkRule": "gpm.walks",
-    "find_frequent": "gpm.frequent",
-    "find_topologies": "gpm.topology",
-    "has_edge": "gpm.walks",
+    "FrequentPattern": "gpm.patterns.frequent",
+    "PatternExplainer": "gpm.explain.pyg_explainer",
+    "PatternModule": "gpm.explain.pyg_explainer",
+    "Patterns": "gpm.patterns.tokenizer",
+    "TensorGraph": "gpm.patterns.walks",
+    "Tokenizer": "gpm.patterns.tokenizer",
+    "Topologies": "gpm.patterns.topologies",
+    "WalkRule": "gpm.patterns.walks",
+    "find_frequent": "gpm.patterns.frequent",
+    "find_topologies": "gpm.patterns.topologies",
+    "has_edge": "gpm.patterns.walks",
     "load": "gpm.estimators",
     "load_graph": "gpm.data",
-    "merge_shards": "gpm.shards",
-    "name_shape": "gpm.shapes",
-    "report_shift": "gpm.shift.report",
-    "shape_key": "gpm.shapes",
-    "adapt": "gpm.adapting",
-    "unite": "gpm.adapting",
-    "walk": "gpm.walks",
-    "walk_tensors": "gpm.walks",
+    "merge_shards": "gpm.run.shards",
+    "name_shape": "gpm.patterns.shape_names",
+    "report_shift": "gpm.shift.shift_report",
+    "shape_key": "gpm.patterns.shape_names",
+    "adapt": "gpm.shift.adapt",
+    "unite": "gpm.shift.adapt",
+    "walk": "gpm.patterns.walks",
+    "walk_tensors": "gpm.patterns.walks",
 }
 
 __all__ = [

@@ -24,54 +24,54 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "train": (
-        "gpm.commands:train_run",
+        "gpm.cli.verbs:train_run",
         "Train a model on nodes, links or graphs, score it and save it all in a run folder.",
     ),
-    "evaluate": ("gpm.commands:evaluate_run", "Score a trained model again, on a part of its split."),
+    "evaluate": ("gpm.cli.verbs:evaluate_run", "Score a trained model again, on a part of its split."),
     "predict": (
-        "gpm.commands:predict_run",
+        "gpm.cli.verbs:predict_run",
         "Write what a model says of nodes, pairs of nodes or graphs, with probabilities.",
     ),
     "explain": (
-        "gpm.commands:explain_run",
+        "gpm.cli.verbs:explain_run",
         "Say which patterns a prediction rests on, and how far to believe it; draw them and write a page.",
     ),
     "shift": (
-        "gpm.commands:shift_run",
+        "gpm.cli.verbs:shift_run",
         "Say how far the target of a run is from its source, how the model fares there and which patterns both have.",
     ),
-    "embed": ("gpm.commands:embed_run", "Write the embeddings of nodes or graphs that a model makes."),
+    "embed": ("gpm.cli.verbs:embed_run", "Write the embeddings of nodes or graphs that a model makes."),
     "export": (
-        "gpm.exporting:export_run",
+        "gpm.run.export:export_run",
         "Write a trained model as a program of torch.export, after a check that it says what the run says.",
     ),
     "plan": (
-        "gpm.planning:plan_run",
+        "gpm.training.estimate:plan_run",
         "Predict the memory and the time of a training before it is started, and say which flag would make it fit.",
     ),
     "tune": (
-        "gpm.tuning:tune",
+        "gpm.training.tune:tune",
         "Search for the options that validate best and write them as a recipe; the test part is not read.",
     ),
     "import": (
-        "gpm.importer.command:import_run",
+        "gpm.cli.import_:import_run",
         "Read tables of edges, nodes and graphs, check them, and write a graph folder.",
     ),
-    "doctor": ("gpm.doctor:doctor", "Verify a run or a graph folder, and say what is damaged and what to do."),
-    "recipes": ("gpm.commands:list_recipes", "List the recipes, with the paper's figures; or show one."),
+    "doctor": ("gpm.cli.doctor:doctor", "Verify a run or a graph folder, and say what is damaged and what to do."),
+    "recipes": ("gpm.cli.verbs:list_recipes", "List the recipes, with the paper's figures; or show one."),
     "data": (
-        "gpm.data.listing:data",
+        "gpm.cli.datasets:data",
         "List the named datasets, show what one holds, or check that its parts keep apart.",
     ),
     "patterns": (
-        "gpm.frequent:patterns",
+        "gpm.patterns.frequent:patterns",
         "Show the most frequent patterns of a graph, or around one node, and draw them.",
     ),
     "demo": (
-        "gpm.demo:demo",
+        "gpm.cli.demo:demo",
         "Train on planted motifs, score beside two baselines, and explain one prediction on a page.",
     ),
-    "info": ("gpm.info:info", "Print versions, devices, kernel, threads and the data root."),
+    "info": ("gpm.cli.info:info", "Print versions, devices, kernel, threads and the data root."),
 }
 
 
@@ -176,7 +176,7 @@ def _run(command: str, arguments: list[str]) -> int:
 def _add_options(parser: ArgumentParser, spelled: Sequence[str], own: set[str]) -> list[str]:
     """Make a flag of every option; the help shows the defaults of the recipe that the user names, if it is one."""
     from gpm.config import Config, option_names
-    from gpm.recipes import find_recipe
+    from gpm.training.recipes import find_recipe
 
     parser.add_class_arguments(Config, skip={"data"} | own & set(option_names()))
     source = next((word.partition("=")[2] for word in spelled if word.startswith("--source=")), "")

@@ -8,8 +8,8 @@ from numbers import Integral, Real
 from typing import Any, Literal, get_args, get_type_hints
 
 from gpm.errors import GpmError, nearest
-from gpm.topology import MAX_POSITIONS, Kind
-from gpm.walks import WalkRule
+from gpm.patterns.topologies import MAX_POSITIONS, Kind
+from gpm.patterns.walks import WalkRule
 
 SIZES = {
     "xs": (1, 4, 64),

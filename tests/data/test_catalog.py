@@ -7,9 +7,9 @@ import scipy.sparse as sp
 
 from gpm import GpmError, load_graph
 from gpm.data import catalog, data_root, dataset_names, load_dataset
-from gpm.data.graphs import load_graph_data
+from gpm.data.graph_data import load_graph_data
+from gpm.data.node_data import load_node_data
 from gpm.data.splits import parse_fractions
-from gpm.data.tasks import load_node_data
 
 
 def test_the_data_root_is_the_users_cache_unless_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from rdkit import Chem
 
 from gpm import GpmError, Graph, Tokenizer
 from gpm.data.molecules import ATOM_SIZES, BOND_SIZES, featurise, find_scaffolds, load_molecules, read_molecules
-from gpm.tables import write_table
+from gpm.io.table_files import write_table
 
 NUMBER, CHIRALITY, DEGREE, CHARGE, HYDROGENS, RADICALS, HYBRID, AROMATIC, RING = range(9)
 HYBRIDS, TYPES = ["SP", "SP2", "SP3", "SP3D", "SP3D2"], ["SINGLE", "DOUBLE", "TRIPLE", "AROMATIC"]

@@ -8,10 +8,10 @@ import torch
 
 from gpm import GpmError, load_graph
 from gpm.data import data_root, load_dataset, ogb
-from gpm.data.check import check_links
-from gpm.data.links import load_link_data
-from gpm.data.pairs import number_edges
-from gpm.data.tasks import load_node_data
+from gpm.data.leakage import check_links
+from gpm.data.link_data import load_link_data
+from gpm.data.node_data import load_node_data
+from gpm.data.non_edges import number_edges
 
 
 def _write(path: Path, rows: list) -> None:

@@ -11,7 +11,7 @@ import torch
 
 from gpm import Config, Graph
 from gpm.explain.bag import Bag, Part
-from gpm.predictor import Predictor
+from gpm.nn.predictor import Predictor
 from gpm.tasks import ClassTask, LinkTask, Task, ValueTask
 from tests.nn.test_model import POINTER, make_graph
 

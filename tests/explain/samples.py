@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpm.explain.explanation import Curve, Explanation, ScoredPattern, Trust, View, ViewEdge, ViewNode
-from gpm.shapes import name_shape
+from gpm.patterns.shape_names import name_shape
 
 CLASSES = {
     "classes": ("none", "house roof", "house wall", "house floor"),

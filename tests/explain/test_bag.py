@@ -13,9 +13,9 @@ from torch import Tensor
 
 from gpm import Graph, Tokenizer
 from gpm.explain.bag import Bag, _log_odds, crossed, find_owners, group_walks
-from gpm.patterns import Frame, Patterns
+from gpm.patterns.tokenizer import Frame, Patterns
+from gpm.patterns.walks import has_edge
 from gpm.tasks import Task
-from gpm.walks import has_edge
 from tests.explain.bags import CASES, CLASSES, LABELS, LINKS, LONELY, VALUES, in_double, make_bag
 from tests.nn.test_model import assert_near, make_graph
 

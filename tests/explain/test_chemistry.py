@@ -4,7 +4,7 @@ import pytest
 from numpy.typing import NDArray
 
 from gpm.explain.chemistry import find_centre, name_chemical
-from gpm.explain.kinds import spell_content
+from gpm.explain.node_types import spell_content
 
 FUSED = nx.Graph([(i, (i + 1) % 10) for i in range(10)] + [(0, 5)])
 

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from gpm import GpmError, Graph, Run
+from gpm.data.node_data import NodeData
 from gpm.data.synthetic import CLASSES
-from gpm.data.tasks import NodeData
-from gpm.explain.attribute import METHODS, rank_patterns
+from gpm.explain.attribution import METHODS, rank_patterns
 from gpm.explain.bag import Bag, Group
 from gpm.explain.explainer import class_names, find_instance
 from gpm.explain.explanation import Explanation
-from gpm.explain.trust import DELETED, INSERTED, score_again
-from gpm.walks import has_edge
+from gpm.explain.faithfulness import DELETED, INSERTED, score_again
+from gpm.patterns.walks import has_edge
 from tests.explain.conftest import HOSTILE, NAMES, Motifs
 from tests.explain.runs import EMPTY, NODES
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from gpm import GpmError
 from gpm.explain.overview import ALL, Overview, ShapeShare
 from gpm.explain.overview_figure import _ticks, save_overview_figure
-from gpm.shapes import name_shape
+from gpm.patterns.shape_names import name_shape
 from tests.explain.test_figure import texts
 
 GRAPHS = (nx.cycle_graph(6), nx.path_graph(9), nx.path_graph(2), nx.empty_graph(1))

@@ -18,8 +18,8 @@ from gpm import Graph, Tokenizer, find_topologies
 from gpm.config import SIZES, Config, ModelOptions
 from gpm.nn import FeatureTable, GraphPatternMachine, InputSpec, Output
 from gpm.nn.model import find_distinct
-from gpm.patterns import Patterns
-from gpm.positional import embed_laplacian
+from gpm.nn.positional.encodings import embed_laplacian
+from gpm.patterns.tokenizer import Patterns
 from tests.reference_model import ReferenceModel
 
 NODES, EDGES, ISOLATED, CLASSES = 40, 90, 4, 3

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gpm import Graph, Run, train
-from gpm.data.domains import DomainData
+from gpm.data.domain_data import DomainData
 from tests.conftest import _alone
 
 SMALL: dict[str, Any] = {

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gpm.shift.page import page_text
-from gpm.shift.shift import Column
+from gpm.shift.result import Column
 from tests.shift.runs import shift_of
 
 pytestmark = pytest.mark.usefixtures("one_thread_for_all")

@@ -11,11 +11,11 @@ import torch
 from numpy.typing import NDArray
 
 from gpm import Config, GpmError, Graph
-from gpm.data.graphs import GraphData
-from gpm.data.links import LinkData
-from gpm.data.load import TaskData
+from gpm.data.graph_data import GraphData
+from gpm.data.link_data import LinkData
+from gpm.data.node_data import NodeData
+from gpm.data.sources import TaskData
 from gpm.data.splits import Split
-from gpm.data.tasks import NodeData
 from gpm.tasks import ClassTask, LinkTask, Task, ValueTask, load_task, make_task
 
 COUNT = 30

@@ -14,10 +14,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from gpm.archives import plain_pickles
 from gpm.data.splits import PARTS
 from gpm.data.synthetic import CLASSES
 from gpm.errors import GpmError, nearest
+from gpm.io.archives import plain_pickles
 
 
 @dataclass(frozen=True)
@@ -248,7 +248,7 @@ def _load(entry: Entry) -> Any:
     if entry.loader == "citations":
         return [_load_citations(entry)]
     if compact := find_compact(entry):
-        from gpm.data.collection import read_compact
+        from gpm.data.named_collections import read_compact
 
         return read_compact(compact).to_pyg()
     return _load_pyg(entry)

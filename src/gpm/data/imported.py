@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gpm.data.graphs import GraphData, build_graph_data
+from gpm.data.graph_data import GraphData, build_graph_data
 from gpm.data.labels import VALUE_METRICS
-from gpm.data.links import LinkData, load_link_data
+from gpm.data.link_data import LinkData, load_link_data
+from gpm.data.node_data import NodeData, build_node_data
 from gpm.data.splits import as_masks
-from gpm.data.tasks import NodeData, build_node_data
 from gpm.errors import GpmError
-from gpm.graph import Graph
-from gpm.storage import HEADER, read_extras
+from gpm.graph.folder import HEADER, read_extras
+from gpm.graph.graph import Graph
 
 METRICS = {"classes": "accuracy", "labels": "roc_auc", "values": "mae"}
 

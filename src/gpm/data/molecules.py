@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpm.data.cells import UNKNOWN, as_numbers, find_column, read_cells
-from gpm.data.graphs import DEFAULT_SPLIT, GraphData, build_graph_data
+from gpm.data.cells_gone import UNKNOWN, as_numbers, find_column, read_cells
+from gpm.data.graph_data import DEFAULT_SPLIT, GraphData, build_graph_data
 from gpm.data.labels import VALUE_METRICS
 from gpm.data.splits import as_masks
+from gpm.data.tables.column_roles import SPLITS
+from gpm.data.tables.targets import PART_WORDS
 from gpm.errors import GpmError
-from gpm.graph import Graph
-from gpm.importer.labels import PART_WORDS
-from gpm.importer.roles import SPLITS
+from gpm.graph.graph import Graph
 
 ATOM_SIZES = (119, 5, 12, 12, 10, 6, 6, 2, 2)  # categories of each column
 BOND_SIZES = (5, 6, 2)

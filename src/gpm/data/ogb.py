@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpm.data.catalog import copy_raw, data_root
-from gpm.data.links import LinkSplit
-from gpm.data.pairs import name_pairs, number_edges
+from gpm.data.link_data import LinkSplit
+from gpm.data.non_edges import name_pairs, number_edges
 from gpm.data.splits import PARTS, Masks, Split
 from gpm.errors import GpmError
-from gpm.graph import Graph
-from gpm.intake import as_array
-from gpm.storage import HEADER
+from gpm.graph.coerce import as_array
+from gpm.graph.folder import HEADER
+from gpm.graph.graph import Graph
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

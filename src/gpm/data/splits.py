@@ -13,9 +13,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpm.archives import check_zip
 from gpm.errors import GpmError, whole_number
-from gpm.files import replacing
+from gpm.io.archives import check_zip
+from gpm.io.atomic import replacing
 
 PARTS = ("train", "val", "test")
 _SHOWN = 5  # graphs or classes that a warning names
@@ -100,12 +100,12 @@ def _restore(stored: Any) -> Split:
     """The split in an open archive, of whatever kind it is."""
     parts = stored["train"], stored["val"], stored["test"], str(stored["name"])
     if "other" in stored:
-        from gpm.data.domains import DomainSplit
+        from gpm.data.domain_data import DomainSplit
 
         return DomainSplit(*parts, stored["other"], str(stored["chosen_on"]))
     if "pairs" not in stored:
         return Split(*parts)
-    from gpm.data.links import LinkSplit
+    from gpm.data.link_data import LinkSplit
 
     protocol: Any = str(stored["protocol"])
     return LinkSplit(*parts, stored["pairs"], stored["labels"], protocol, int(stored["num_nodes"]))

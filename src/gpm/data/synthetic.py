@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpm.errors import GpmError, whole_number
-from gpm.graph import Graph
+from gpm.graph.graph import Graph
 
 CLASSES = ("base", "house roof", "house middle", "house bottom", "six-cycle", "decoy")
 

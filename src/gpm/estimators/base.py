@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from gpm.data.load import TaskData
+from gpm.data.sources import TaskData
 from gpm.errors import GpmError, nearest
-from gpm.estimators.given import Given
-from gpm.estimators.inputs import check_encoding
+from gpm.estimators.fit_inputs import check_encoding
+from gpm.estimators.fit_source import Given
+from gpm.estimators.frames import Tables, name_features
 from gpm.estimators.parameters import Parameters, as_seed
-from gpm.estimators.stored import Memory, build_folder, recall, save_run
-from gpm.estimators.tables import Tables, name_features
+from gpm.estimators.persistence import Memory, build_folder, recall, save_run
 from gpm.explain.explanation import Explanation
-from gpm.run import Run
+from gpm.run.run import Run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,7 +144,7 @@ class Estimator(Parameters):
 
     def _learn(self, data: TaskData, memory: Memory, folder: Path) -> Self:
         """Train on data that is ready."""
-        from gpm.training import train
+        from gpm.training.start import train
 
         options = self._options() | {"task": self.level, "seed": as_seed(self.random_state)}
         run = train(data, out=folder / "run", device=self.device, quiet=not self.progress, **options)

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from gpm.errors import GpmError
 from gpm.estimators.base import Estimator
-from gpm.estimators.given import Given
-from gpm.estimators.inputs import read_graph
-from gpm.estimators.stored import Memory
-from gpm.estimators.tables import Tables
-from gpm.run import Run
+from gpm.estimators.fit_inputs import read_graph
+from gpm.estimators.fit_source import Given
+from gpm.estimators.frames import Tables
+from gpm.estimators.persistence import Memory
+from gpm.run.run import Run
 from gpm.tasks import load_task
 
 if TYPE_CHECKING:

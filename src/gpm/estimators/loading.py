@@ -10,8 +10,8 @@ from gpm.estimators.graphs import GraphClassifier, GraphRegressor
 from gpm.estimators.links import LinkPredictor
 from gpm.estimators.nodes import NodeClassifier, NodeRegressor
 from gpm.estimators.parameters import defaults
-from gpm.estimators.stored import recall
-from gpm.run import Run
+from gpm.estimators.persistence import recall
+from gpm.run.run import Run
 
 AnyEstimator = NodeClassifier | NodeRegressor | LinkPredictor | GraphClassifier | GraphRegressor
 

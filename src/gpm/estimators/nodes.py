@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
-from gpm.estimators.given import Given
-from gpm.estimators.inputs import read_graph
-from gpm.estimators.kinds import Classifier, Predictive, Regressor
-from gpm.estimators.tables import Tables
+from gpm.estimators.fit_inputs import read_graph
+from gpm.estimators.fit_source import Given
+from gpm.estimators.frames import Tables
+from gpm.estimators.predictive import Classifier, Predictive, Regressor
 
 
 class _Nodes(Predictive):

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from gpm.graph import Graph
+from gpm.graph.graph import Graph
 from gpm.nn import LinkPatternMachine
-from gpm.nn.paths import TokenMaps
-from gpm.patterns import Frame
-from gpm.predictor import Predictor, evaluating
+from gpm.nn.predictor import Predictor, evaluating
+from gpm.nn.semantic_path import TokenMaps
+from gpm.patterns.tokenizer import Frame
+from gpm.patterns.walks import has_edge
 from gpm.tasks import ClassTask, LinkTask, Task, ValueTask
-from gpm.walks import has_edge
 
 MOST_NUMBERS = 1 << 22  # in one tensor of a forward pass
 _NONE = np.zeros(0, dtype=np.int64)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gpm.shapes import name_shape
+from gpm.patterns.shape_names import name_shape
 
 Bonds = Mapping[tuple[int, int], str]
 _FIVE = {"N": "pyrrole-like ring", "O": "furan-like ring", "S": "thiophene-like ring"}

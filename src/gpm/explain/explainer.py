@@ -9,21 +9,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gpm.data.links import LinkData
+from gpm.compute import alone
+from gpm.data.link_data import LinkData
 from gpm.errors import GpmError, nearest, whole_number
-from gpm.explain.attribute import Ranking, rank_patterns
+from gpm.explain.attribution import Ranking, rank_patterns
 from gpm.explain.bag import Bag
 from gpm.explain.explanation import Explanation, Method, ScoredPattern, Trust, View, spell_name
-from gpm.explain.kinds import Kinds, find_kinds, name_pattern
-from gpm.explain.trust import DELETED, INSERTED, TENTH, agree, overlap, score_again, trace, trace_edges
-from gpm.explain.view import build_view
-from gpm.predictor import Predictor
+from gpm.explain.faithfulness import DELETED, INSERTED, TENTH, agree, overlap, score_again, trace, trace_edges
+from gpm.explain.neighbourhood import build_view
+from gpm.explain.node_types import Kinds, find_kinds, name_pattern
+from gpm.nn.predictor import Predictor
+from gpm.patterns.walks import has_edge
 from gpm.tasks import ClassTask, LinkTask, ValueTask
-from gpm.threads import alone
-from gpm.walks import has_edge
 
 if TYPE_CHECKING:
-    from gpm.run import Run
+    from gpm.run.run import Run
 
 ROOM = 60  # nodes that are drawn, unless the patterns need more
 DRAWS = 5  # of all patterns anew
@@ -48,7 +48,7 @@ def explain(
         run: A trained run.
         name: A node's name, a pair of names, or a graph's number.
         top: How many patterns to show.
-        method: banzhaf, attention, left-out or gradient, as `gpm.explain.attribute` describes them; auto is banzhaf.
+        method: banzhaf, attention, left-out or gradient, as `gpm.explain.attribution` describes them; auto is banzhaf.
         target: The class to explain; by default the one that is predicted.
         draws: How many times all patterns are drawn anew, to see how much scores spread and patterns agree.
         room: Nodes of the neighbourhood to draw.
@@ -75,7 +75,7 @@ def find_predictor(run: Run) -> Predictor:
 
 def find_instance(run: Run, name: Any) -> NDArray[np.int64]:
     """The instance of that name: a node or graph `[1]`, or a pair `[1, 2]`."""
-    from gpm.run import find_graph
+    from gpm.run.run import find_graph
 
     graph, level = run.data.graph, run.data.level
     if level == "node":

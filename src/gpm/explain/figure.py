@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from gpm.errors import GpmError, whole_number
 from gpm.explain.explanation import Explanation, ScoredPattern, View
-from gpm.explain.glyphs import LETTER, READABLE, SHORT, Looks, draw_nodes, mix, nearest, places, room, write_names
-from gpm.explain.report import argument
-from gpm.explain.sheet import ACCENT, PALE, SOFT, new_sheet, plain
+from gpm.explain.figure_sheet import ACCENT, PALE, SOFT, new_sheet, plain
+from gpm.explain.node_styles import LETTER, READABLE, SHORT, Looks, draw_nodes, mix, nearest, places, room, write_names
+from gpm.explain.write import argument
 
 _CELL, _TITLE, _DRAWING = 2.4, 0.42, 1.85  # inches: width of a pattern, heights of its title and its drawing
 _NARROWEST, _WIDEST, _GAP = 4.4, 6.6, 0.3  # inches: the neighbourhood, and the space beside it

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from gpm.errors import GpmError
-from gpm.explain.glyphs import Looks, draw_nodes, nearest, places, room
+from gpm.explain.figure_sheet import INK, PALE, SOFT, new_sheet, plain
+from gpm.explain.node_styles import Looks, draw_nodes, nearest, places, room
 from gpm.explain.overview import ALL, Overview, ShapeShare
-from gpm.explain.sheet import INK, PALE, SOFT, new_sheet, plain
 
 MOST_CLASSES, MOST_SHAPES, _COLUMNS = 8, 8, 3
 _PANEL, _ROW, _TITLE, _SCALE, _LEFT, _GAP = 4.3, 0.62, 0.42, 0.4, 0.2, 0.35  # inches

@@ -16,8 +16,8 @@ from typing import Any
 
 from gpm.errors import GpmError
 from gpm.explain.explanation import Explanation, ScoredPattern
-from gpm.explain.glyphs import places
-from gpm.files import write_text
+from gpm.explain.node_styles import places
+from gpm.io.atomic import write_text
 
 _SCRIPTS = ("page_draw.js", "page_graph.js", "page_list.js", "page_tell.js", "page.js")
 # In a script these could end it, begin another, or be the end of a line.

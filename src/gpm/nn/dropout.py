@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from gpm.hashing import GOLDEN, mix_tensor, signed
+from gpm.random_bits import GOLDEN, mix_tensor, signed
 
 LEVELS = 256  # a byte of random bits decides on an entry, so shares are multiples of 1/256
 

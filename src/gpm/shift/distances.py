@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gpm.hashing import make_key
-from gpm.shift.shift import Word
+from gpm.random_bits import make_key
+from gpm.shift.result import Word
 
 HALVINGS = 10  # of the source, and of the target, whose distances are averaged
 CLEAR, SLIGHT = (0.1, 2.0), (0.03, 1.3)  # at least so much above the reference, and so many times as much

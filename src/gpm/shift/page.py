@@ -8,11 +8,11 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
-from gpm.explain.glyphs import nearest, places
+from gpm.explain.node_styles import nearest, places
 from gpm.explain.page import digest_part, read_part
-from gpm.files import write_text
-from gpm.shift.shift import Distance, Shares, Shift, TopologyShare
-from gpm.shift.words import RULES, TITLES
+from gpm.io.atomic import write_text
+from gpm.shift.result import Distance, Shares, Shift, TopologyShare
+from gpm.shift.verdict import RULES, TITLES
 from gpm.tasks.metrics import METRICS
 
 _BOX, _DOT = 52, 4.2  # of a drawn topology: its side, and the radius of a node

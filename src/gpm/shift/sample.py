@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from gpm.data.domains import DomainData, DomainSplit
+from gpm.data.domain_data import DomainData, DomainSplit
 from gpm.data.splits import Split, is_labelled
-from gpm.hashing import make_key, mix_array
-from gpm.networks import NetworkPredictor
-from gpm.patterns import Tokenizer
-from gpm.predictor import Predictor, evaluating
-from gpm.shift.topologies import Census
+from gpm.nn.gnn.gnn_predictor import NetworkPredictor
+from gpm.nn.predictor import Predictor, evaluating
+from gpm.patterns.tokenizer import Tokenizer
+from gpm.random_bits import make_key, mix_array
+from gpm.shift.topology_shares import Census
 
 if TYPE_CHECKING:
-    from gpm.run import Run
+    from gpm.run.run import Run
 
 _TOGETHER = 1024  # nodes whose patterns are counted in one go, where no model reads them
 

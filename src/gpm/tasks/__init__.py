@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gpm.config import Config
-from gpm.data.domains import DomainData
-from gpm.data.links import LinkData, LinkSplit
-from gpm.data.load import TaskData
+from gpm.data.domain_data import DomainData
+from gpm.data.link_data import LinkData, LinkSplit
+from gpm.data.sources import TaskData
 from gpm.data.splits import Split
-from gpm.tasks.classes import ClassTask
-from gpm.tasks.links import LinkTask
-from gpm.tasks.values import ValueTask
+from gpm.tasks.classification import ClassTask
+from gpm.tasks.link_prediction import LinkTask
+from gpm.tasks.regression import ValueTask
 
 __all__ = ["ClassTask", "LinkTask", "Task", "ValueTask", "load_task", "make_task"]
 

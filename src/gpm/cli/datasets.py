@@ -1,0 +1,162 @@
+"""The command `gpm data`: the named datasets, what one of them holds, or a check of its parts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpm.data.catalog import CATALOG, Entry, data_root, find_compact, has_raw
+from gpm.data.splits import PARTS, Split, is_labelled
+from gpm.errors import GpmError
+from gpm.graph.coerce import Features
+from gpm.graph.graph import Graph
+
+if TYPE_CHECKING:
+    from gpm.data.graph_data import GraphData
+    from gpm.data.node_data import NodeData
+
+_MOST_CLASSES = 12  # how many counts fit on a line
+_NUMBERS = (2, 3)  # columns of the table that are set to the right
+
+
+def data(name: str = "", source: str = "") -> None:
+    """List the named datasets, show what one holds, or check that its parts keep apart.
+
+    Args:
+        name: A dataset's name, a saved graph's folder or a PyG file to load and describe; without one, all names are
+            listed with their size, usual split, metric, and whether loading them needs a download. Or the word
+            check, as in gpm data check RUN.
+        source: After check: a run folder, a dataset's name or a file, whose parts are proved not to overlap and, for
+            links, not to be seen.
+    """
+    if name == "check":
+        if not source:
+            raise GpmError("say what to check: gpm data check RUN, or gpm data check cora.")
+        from gpm.data.leakage import check
+
+        check(source)
+        return
+    if source:
+        raise GpmError(
+            f"gpm data describes one thing at a time; leave out {source!r}, or write gpm data check {source}."
+        )
+    for line in describe_data(name) if name else list_datasets():
+        print(line)
+
+
+def list_datasets() -> list[str]:
+    """A table of the named datasets, line by line."""
+    rows = [("name", "title", "graphs", "nodes", "task", "split", "metric", "state")]
+    for name, entry in CATALOG.items():
+        facts = (f"{entry.graphs or 1:,}", f"{entry.nodes:,}", f"{entry.task}s", entry.split, entry.metric)
+        rows.append((name, entry.title, *facts, find_state(entry)))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [_align(row, widths) for row in rows]
+
+
+def find_state(entry: Entry) -> str:
+    """Whether a dataset is "ready", has "raw files at hand", "would download", or "needs files" without an address."""
+    if not entry.root or _is_processed(entry, data_root() / entry.raw):
+        return "ready"
+    if has_raw(entry) or find_compact(entry):
+        return "raw files at hand"
+    return "needs files" if entry.loader == "citations" else "would download"
+
+
+def describe_data(name: str) -> list[str]:
+    """What a dataset holds, line by line."""
+    from gpm.data.link_data import LinkData
+    from gpm.data.sources import load_task_data
+
+    loaded = load_task_data(name)
+    graph = loaded.graph
+    facts = {"title": loaded.title, "graph" if graph.graph_ptr is None else "graphs": graph.summary()}
+    if graph.graph_ptr is not None:
+        facts["mean size"] = _describe_size(graph)
+    facts["features"] = _describe_features(graph.x)
+    if graph.edge_attr is not None:
+        facts["edge features"] = _describe_features(graph.edge_attr)
+    split: Split
+    if isinstance(loaded, LinkData):
+        split = links = loaded.make_split(seed=0)
+        sizes = [len(links.edges_of(part)) for part in PARTS]
+    else:
+        facts |= _describe_labels(loaded)
+        split = loaded.make_split(seed=0)
+        sizes = [len(getattr(split, part)) for part in PARTS]
+    shown = ", ".join(f"{size:,} {part}" for size, part in zip(sizes, PARTS, strict=True))
+    facts |= {"split": f"{shown} ({split.name})", "metric": loaded.metric}
+    return [f"{key:<18}{value}" for key, value in facts.items()]
+
+
+def _describe_labels(loaded: NodeData | GraphData) -> dict[str, str]:
+    """Classes, labels or values with their statistics, and how many instances have none."""
+    labels, level = loaded.labels, loaded.level
+    unlabelled = {"unlabelled": f"{int(np.count_nonzero(~is_labelled(labels))):,}"}
+    if loaded.metric in ("mae", "rmse"):
+        return _describe_values(labels.reshape(len(labels), -1), level) | unlabelled
+    if labels.ndim == 1:
+        counts = np.bincount(labels[labels >= 0])
+        return {"classes": f"{len(counts):,}", f"{level}s of each": _describe_counts(counts)} | unlabelled
+    known = [f"{share:.0%}" for share in (~np.isnan(labels)).mean(axis=0)]
+    facts = {f"labels per {level}": f"{labels.shape[1]:,}"}
+    facts |= {f"{level}s of each": _describe_counts(np.nansum(labels, axis=0)), "known": _shorten(known)}
+    return facts | unlabelled
+
+
+def _describe_values(values: NDArray, level: str) -> dict[str, str]:
+    facts = {} if values.shape[1] == 1 else {f"values per {level}": f"{values.shape[1]:,}"}
+    for i, column in enumerate(values.T[:_MOST_CLASSES].astype(np.float64)):
+        known = column[~np.isnan(column)]
+        key = "value" if values.shape[1] == 1 else f"value {i}"
+        facts[key] = "never known"
+        if known.size:
+            spread = f"standard deviation {known.std():.4g}, from {known.min():.4g} to {known.max():.4g}"
+            facts[key] = f"mean {known.mean():.4g}, {spread}"
+    return facts
+
+
+def _describe_size(graph: Graph) -> str:
+    assert graph.graph_ptr is not None
+    sizes, count = np.diff(graph.graph_ptr), max(1, graph.num_graphs)
+    most = f"{sizes.min():,} to {sizes.max():,} nodes" if sizes.size else "no nodes"
+    return f"{graph.num_nodes / count:.1f} nodes, {graph.num_edges / count:.1f} directed edges; {most}"
+
+
+def _is_processed(entry: Entry, folder: Path) -> bool:
+    """Whether the reader has kept its result, so that loading is quick."""
+    if entry.loader in ("ogb", "ogbl"):
+        from gpm.data.ogb import is_stored
+
+        return is_stored(folder)
+    if entry.loader == "ZINC":
+        return (folder / ("subset" if dict(entry.options)["subset"] else "full") / "processed/train.pt").is_file()
+    return any(file.name.startswith("data") for file in (folder / "processed").glob("*.pt"))
+
+
+def _align(row: tuple[str, ...], widths: list[int]) -> str:
+    cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+    for i in _NUMBERS:
+        cells[i] = row[i].rjust(widths[i])
+    return "  ".join(cells).rstrip()
+
+
+def _describe_features(x: Features | None) -> str:
+    if x is None:
+        return "none"
+    if isinstance(x, np.ndarray):
+        kind = "categories" if np.issubdtype(x.dtype, np.integer) else "dense"
+        return f"{x.shape[1]:,} {kind}, {x.dtype}"
+    return f"{x.shape[1]:,} sparse, {x.dtype}, {x.nnz / max(1, x.shape[0] * x.shape[1]):.2%} filled"
+
+
+def _describe_counts(counts: NDArray) -> str:
+    return _shorten([f"{int(count):,}" for count in counts])
+
+
+def _shorten(words: list[str]) -> str:
+    more = len(words) - _MOST_CLASSES
+    return ", ".join(words[:_MOST_CLASSES]) + (f", and {more:,} more" if more > 0 else "")

@@ -1,0 +1,133 @@
+"""Devices, threads and the allocator.
+
+Compiled code runs on numba's threads, safely in forked children and under concurrent Python threads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numba
+from numba import njit
+
+from gpm.errors import GpmError
+
+CHUNK = 1024  # pieces of work handed to a thread at once; fewer than that are not worth a second thread
+
+_lock = threading.Lock()  # numba's fallback threading layer must not be entered twice
+_owner = os.getpid()  # and OpenMP must not be entered in a forked child
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+
+
+def choose_device(name: str) -> str:
+    """`auto` is the first of cuda, mps and cpu that is there; a device that is not is a mistake."""
+    import torch
+
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except (RuntimeError, TypeError):
+        raise GpmError(f"there is no device {name!r}; write auto, cpu, cuda, cuda:1 or mps.") from None
+    count = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
+    if (device.index or 0) >= count.get(device.type, 0):
+        raise GpmError(f"device {name!r} is not available here; write --device auto.")
+    return "cpu" if device.type == "cpu" else name
+
+
+def keep_memory() -> None:
+    """Let glibc keep what is freed: each step asks for the same blocks, and fresh pages cost 5 to 30% of its time."""
+    if sys.platform != "linux":
+        return
+    try:
+        mallopt = ctypes.CDLL("libc.so.6").mallopt
+    except OSError:  # not glibc
+        return
+    mallopt(_M_MMAP_THRESHOLD, 1 << 30)
+    mallopt(_M_TRIM_THRESHOLD, (1 << 31) - 1)
+
+
+@contextmanager
+def _torch_undisturbed() -> Iterator[None]:
+    """Give torch its number of threads back: numba sets it too, where both use the same OpenMP."""
+    torch = sys.modules.get("torch")
+    before = torch.get_num_threads() if torch is not None else 0
+    try:
+        yield
+    finally:
+        if torch is not None and torch.get_num_threads() != before:
+            torch.set_num_threads(before)
+
+
+def is_owner() -> bool:
+    """Whether this process loaded the package itself, rather than being forked by one that did."""
+    return os.getpid() == _owner
+
+
+def count_threads() -> int:
+    """Numba's number of threads. The first to ask launches them, which sets torch's number."""
+    with _torch_undisturbed():
+        return int(numba.get_num_threads())
+
+
+def set_threads(count: int) -> None:
+    """Compute with so many threads, here and in torch."""
+    import torch
+
+    numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))
+    torch.set_num_threads(count)  # last: numba may just have set it
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """One thread in torch while the block, or the decorated function, runs: among small tensors threads mostly wait for
+    each other, above all on a busy machine.
+    """
+    import torch
+
+    with _torch_undisturbed():
+        torch.set_num_threads(1)
+        yield
+
+
+@contextmanager
+def threads_for(threads: int | None, pieces: int) -> Iterator[bool]:
+    """Hold numba's threads while they work; gives whether to use them.
+
+    Args:
+        threads: At most so many; None for numba's own number.
+        pieces: How much there is to do: one chunk is done alone, as is everything in a forked child.
+    """
+    wanted = count_threads() if threads is None else min(threads, numba.config.NUMBA_NUM_THREADS)
+    if wanted <= 1 or pieces <= CHUNK or os.getpid() != _owner:
+        yield False
+        return
+    with _lock, _torch_undisturbed():
+        usual = numba.get_num_threads()
+        numba.set_num_threads(wanted)
+        try:
+            yield True
+        finally:
+            numba.set_num_threads(usual)
+
+
+def threaded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a function whose `prange` loops run on numba's threads, or on none in a forked child."""
+    parallel = njit(cache=True, parallel=True)(function)
+    alone = njit(nogil=True)(function)  # not cached: numba would take the one's cache for the other's
+
+    @functools.wraps(function)
+    def call(*arguments: Any) -> Any:
+        if os.getpid() != _owner:
+            return alone(*arguments)
+        with _lock, _torch_undisturbed():
+            return parallel(*arguments)
+
+    return call

@@ -1,0 +1,69 @@
+"""Does the first row of a table name its columns?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+from gpm.data.cells_gone import UNKNOWN
+
+SOURCES = {
+    "source", "src", "from", "u", "i", "start", "head", "node1", "node_1", "id1", "id_1", "from_node", "source_id",
+    "fromnodeid", "from_id", "sender", "follower", "citing", "parent", "caller",
+}  # fmt: skip
+TARGETS = {
+    "target", "dst", "to", "v", "j", "end", "tail", "node2", "node_2", "id2", "id_2", "to_node", "target_id",
+    "tonodeid", "to_id", "destination", "dest", "receiver", "followee", "followed", "cited", "child", "callee",
+}  # fmt: skip
+WEIGHTS = {"weight", "weights", "w", "edge_weight"}
+IDS = {"id", "ids", "node", "nodes", "node_id", "nodeid", "name", "key", "index", "uid", "user", "user_id"}
+GRAPHS = {"graph", "graph_id", "graphid", "smiles", "molecule"}
+OTHERS = {
+    "label", "labels", "class", "y", "type", "kind", "category", "split", "part", "fold", "value", "score", "date",
+    "time", "timestamp", "year", "text", "title", "age",
+}  # fmt: skip
+_KNOWN = SOURCES | TARGETS | WEIGHTS | IDS | GRAPHS | OTHERS
+_TYPED = re.compile(
+    r"[-+]?(\d+([.,]\d*)?|[.,]\d+)([eE][-+]?\d+)?|\d{4}-\d\d?-\d\d?([T ].*)?|\d\d?[./]\d\d?[./]\d{4}|true|false|yes|no",
+    re.IGNORECASE,
+)
+
+
+def is_header(first: Sequence[str], body: Sequence[Sequence[str]], names: Collection[str] = ()) -> bool:
+    """Whether a row is a header: it has a name that is asked for, names that are usual, or text above numbers.
+
+    Numbers, dates and yes-or-no among its cells speak against it, as do cells that are names of nodes further down.
+
+    Args:
+        first: Cells of the first row, without blanks around them.
+        body: Rows below it; a hundred are enough.
+        names: Names that columns have if there is a header.
+    """
+    words = [cell.lower() for cell in first]
+    if {name.lower() for name in names} & set(words):
+        return True
+    below = {cell for row in body for cell in row[:2]}
+    again = [cell in below for cell in first[:2]]
+    if _are_usual(words):
+        return not (len(first) > 1 and all(again))
+    if any(map(_is_typed, first)) or any(again):
+        return False
+    return any(cell and _are_typed([row[i] for row in body if i < len(row)]) for i, cell in enumerate(first))
+
+
+def _are_usual(words: list[str]) -> bool:
+    """Whether a row has the usual names: of both ends of an edge, of an id in front, of a weight, or any two."""
+    if set(words) & SOURCES and set(words) & TARGETS:
+        return True
+    if words[0] in IDS | GRAPHS or set(words[2:]) & WEIGHTS:
+        return True
+    return sum(word in _KNOWN for word in words if len(word) > 1) > 1
+
+
+def _is_typed(cell: str) -> bool:
+    return _TYPED.fullmatch(cell) is not None
+
+
+def _are_typed(column: list[str]) -> bool:
+    filled = [cell for cell in column if cell.lower() not in UNKNOWN]
+    return bool(filled) and all(map(_is_typed, filled))

@@ -1,0 +1,239 @@
+"""Numbering the nodes: ids are found, checked and put in order by DuckDB, with bounded memory."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpm.data.tables.node_ids import BARE, Ends, Ids, Listed, Unlisted, alike, id_of, kind_of_ids
+from gpm.data.tables.open_table import reading
+from gpm.data.tables.progress import watching
+from gpm.data.tables.session import text
+from gpm.errors import GpmError
+from gpm.graph.coerce import check_choice
+
+_WHOLE = "regexp_full_match(name, '0|-?[1-9][0-9]{0,17}')"  # a number in its one usual way; 007 is text
+_MOST = 10**18 - 1  # in 18 digits
+_counter = itertools.count(1)
+
+
+def number_nodes(
+    ends: Ends,
+    nodes: Listed | None = None,
+    graphs: Listed | None = None,
+    *,
+    unlisted: Unlisted = "error",
+    progress: bool = False,
+) -> Ids:
+    """Number the nodes of a graph, or of a collection of graphs.
+
+    Nodes are numbered in the order of their table; nodes that are added to it follow as they first appear. Without a
+    table whole numbers ascend, and all other ids come as they first appear: row by row, the source before the target.
+    In a collection the graphs come in the order of their table, or as they first appear, and nodes so within a graph.
+
+    Args:
+        ends: The edges.
+        nodes: The nodes. If edges and nodes both name their graph, ids need to differ within a graph only.
+        graphs: The graphs of a collection.
+        unlisted: An edge's end that the nodes table does not list is an error, is added, or its edge is dropped.
+        progress: Show a bar on a terminal.
+    """
+    check_choice("unlisted", unlisted, ("error", "add", "drop"))
+    table = f"gpm_ids_{next(_counter)}"
+    with reading(ends.table), watching(ends.table.base, "finding nodes", progress):
+        return _Numbering(ends, nodes, graphs, unlisted, table).run()
+
+
+class _Numbering:
+    """One numbering: ids gathered in a table `T_collected`, and the graphs in `T_graphs`, become `T`."""
+
+    def __init__(self, ends: Ends, nodes: Listed | None, graphs: Listed | None, unlisted: Unlisted, table: str) -> None:
+        self.ends, self.nodes, self.graphs, self.unlisted, self.table = ends, nodes, graphs, unlisted, table
+        self.base = ends.table.base
+        self.kind = kind_of_ids(ends, nodes)
+        self.collection = bool(ends.graph if nodes is None else nodes.graph)
+        if nodes is not None and ends.graph and not nodes.graph:
+            raise GpmError(f"{ends.table.title} has a column of graphs and {nodes.table.title} has none; add one.")
+        if graphs is not None and not self.collection:
+            raise GpmError(f"{graphs.table.title} lists graphs, but no other table has a column of graphs; add one.")
+        self.by_graph = bool(ends.graph and self.collection)  # ids are of a graph
+        self.keys = "graph, name" if self.by_graph else "name"
+
+    def run(self) -> Ids:
+        self._collect()
+        self._number_graphs()
+        test = _WHOLE if self.kind == "VARCHAR" else f"name BETWEEN -{_MOST} AND {_MOST}"
+        whole = bool(self._value(f"SELECT coalesce(bool_and({test}), true) FROM {self.table}_collected"))
+        within = "CAST(name AS BIGINT)" if whole and self.nodes is None else "c.place"
+        graph = "g.number" if self.collection else "NULL::BIGINT"
+        join = f"JOIN {self.table}_graphs AS g ON g.graph = c.graph" if self.collection else ""
+        self.base.execute(
+            f"CREATE TEMP TABLE {self.table} AS "
+            f"SELECT row_number() OVER (ORDER BY {graph}, listed DESC, {within}) - 1 AS number, name, "
+            f"CASE WHEN listed THEN c.place END AS row, {graph} AS graph "
+            f"FROM {self.table}_collected AS c {join} ORDER BY 1"
+        )
+        count = int(self._value(f"SELECT count(*) FROM {self.table}"))
+        if not count:
+            raise GpmError(f"{(self.nodes or self.ends).table.title} has no rows, so that there is no node; give some.")
+        self._check_alike()
+        pointer, names = self._bounds()
+        self.base.execute(f"DROP TABLE {self.table}_collected")
+        return Ids(
+            self.base, self.table, count, self.kind, whole, self.nodes, self.unlisted, pointer, names, self.by_graph
+        )  # fmt: skip
+
+    def _collect(self) -> None:
+        """Gather ids with the place where they stand: the row of the nodes, else twice that of the edges (plus one)."""
+        columns = f"name {self.kind}, graph VARCHAR, place BIGINT, listed BOOLEAN"
+        self.base.execute(f"CREATE TEMP TABLE {self.table}_collected ({columns})")
+        if self.nodes is not None:
+            self._collect_listed(self.nodes)
+        if self.nodes is None or self.unlisted == "add":
+            self._collect_found()
+
+    def _collect_listed(self, nodes: Listed) -> None:
+        graph = text(nodes.graph) if nodes.graph else "NULL"
+        with reading(nodes.table):
+            chosen = f"{id_of(nodes.table, nodes.id, self.kind)}, {graph}, gpm_row, true"
+            self.base.execute(f"INSERT INTO {self.table}_collected SELECT {chosen} FROM {nodes.table.numbered()}")
+        self._check_filled("collected", nodes, {"name": nodes.id, "graph": nodes.graph})
+        keys = "graph, name" if self.by_graph else "name"
+        if places := self._find_twice("collected", keys):
+            name, first, second = places
+            fix = "ids must differ" if self.by_graph or not self.collection else "or say the graph of each edge too"
+            raise GpmError(
+                f"{nodes.table.where(first)} and {nodes.table.where(second)}: both are node {name!r}; {fix}."
+            )
+
+    def _check_filled(self, table: str, listed: Listed, columns: dict[str, str]) -> None:
+        for column, name in columns.items():
+            row = self._value(f"SELECT min(place) FROM {self.table}_{table} WHERE {column} IS NULL") if name else None
+            if row is not None:
+                raise GpmError(f"{listed.table.where(row)}: column {name!r} is empty; mend or remove the row.")
+
+    def _find_twice(self, table: str, keys: str) -> tuple[Any, int, int] | None:
+        """The first id that stands twice, and its first two places."""
+        source, last = f"{self.table}_{table}", keys.split(", ")[-1]
+        twice = f"SELECT {keys}, min(place) AS first FROM {source} GROUP BY {keys} HAVING count(*) > 1"
+        found = self.base.execute(
+            f"SELECT {last}, place FROM {source} JOIN (SELECT * FROM ({twice}) ORDER BY first LIMIT 1) USING ({keys}) "
+            "ORDER BY place LIMIT 2"
+        ).fetchall()
+        return (found[0][0], found[0][1], found[1][1]) if found else None
+
+    def _collect_found(self) -> None:
+        ends, found = self.ends, f"{self.table}_found"
+        self.base.execute(
+            f"CREATE TEMP TABLE {found} AS SELECT {self.keys}, min(place) AS place "
+            f"FROM ({_stack(ends, self.kind)}) GROUP BY {self.keys}"
+        )
+        for column in self.keys.split(", "):
+            row = self._value(f"SELECT min(place) // 2 FROM {found} WHERE {column} IS NULL")
+            if row is not None:
+                what = "an end of the edge is empty" if column == "name" else "the edge names no graph"
+                raise GpmError(f"{ends.table.where(row)}: {what}; mend or remove the row.")
+        known = f"ANTI JOIN {self.table}_collected AS c USING ({self.keys})" if self.nodes is not None else ""
+        if self.collection and not self.by_graph:
+            self._refuse_unlisted(known)
+        graph = "graph" if self.by_graph else "NULL"
+        self.base.execute(
+            f"INSERT INTO {self.table}_collected SELECT name, {graph}, place, false FROM {self.table}_found {known}"
+        )
+        self.base.execute(f"DROP TABLE {self.table}_found")
+
+    def _refuse_unlisted(self, known: str) -> None:
+        query = f"SELECT place // 2, name FROM {self.table}_found {known} ORDER BY place LIMIT 1"
+        for row, name in self.base.execute(query).fetchall():
+            where = self.ends.table.where(row)
+            raise GpmError(f"{where}: node {name!r} is not listed, and nothing says of which graph it is; list it.")
+
+    def _number_graphs(self) -> None:
+        """Make `T_graphs`: text and number of each graph."""
+        if not self.collection:
+            return
+        table, collected = f"{self.table}_graphs", f"{self.table}_collected"
+        if self.graphs is None:
+            place = "CASE WHEN listed THEN place - 9e18::BIGINT ELSE place END"  # of what is listed come first
+            source = f"SELECT graph, min({place}) AS place FROM {collected} GROUP BY graph"
+        else:
+            source = f"SELECT {text(self.graphs.id)} AS graph, gpm_row AS place FROM {self.graphs.table.numbered()}"
+        with reading((self.graphs or self.ends).table):
+            self.base.execute(
+                f"CREATE TEMP TABLE {table} AS SELECT graph, place, row_number() OVER (ORDER BY place) - 1 AS number "
+                f"FROM ({source})"
+            )
+        if self.graphs is not None:
+            self._check_graphs(self.graphs)
+        self._check_alike_graphs()
+
+    def _check_alike_graphs(self) -> None:
+        bare = BARE.format("graph")
+        twins = f"SELECT {bare} AS bare FROM {self.table}_graphs GROUP BY 1 HAVING count(*) > 1 LIMIT 1"
+        found = self.base.execute(f"SELECT graph FROM {self.table}_graphs WHERE {bare} IN ({twins}) LIMIT 2").fetchall()
+        if found:
+            raise alike((self.graphs or self.nodes or self.ends).table.title, found[0][0], found[1][0], "graphs")
+
+    def _check_graphs(self, graphs: Listed) -> None:
+        table, collected, title = f"{self.table}_graphs", f"{self.table}_collected", graphs.table.title
+        self._check_filled("graphs", graphs, {"graph": graphs.id})
+        if places := self._find_twice("graphs", "graph"):
+            name, first, second = places
+            both = f"{graphs.table.where(first)} and {graphs.table.where(second)}"
+            raise GpmError(f"{both}: both are graph {name!r}; ids must differ.")
+        other = self.base.execute(
+            f"SELECT graph, listed, place FROM {collected} ANTI JOIN {table} USING (graph) ORDER BY place LIMIT 1"
+        ).fetchall()
+        if other:
+            graph, listed, place = other[0]
+            raise GpmError(f"{self._where(listed, place)}: {title} does not list graph {graph!r}; list it there.")
+        empty = self._value(f"SELECT min(place) FROM {table} ANTI JOIN {collected} USING (graph)")
+        if empty is not None:
+            name = self.base.execute(f"SELECT graph FROM {table} WHERE place = {empty}").fetchall()[0][0]
+            raise GpmError(f"{graphs.table.where(empty)}: graph {name!r} has no nodes; list them, or remove the row.")
+
+    def _check_alike(self) -> None:
+        """Refuse ids that a reader would take for the same."""
+        if self.kind == "BIGINT":
+            return
+        collected = f"(SELECT *, {BARE.format('name')} AS bare FROM {self.table}_collected)"
+        if not self._value(f"SELECT count(*) FROM {collected} WHERE bare <> name"):
+            return
+        keys = "graph, bare" if self.by_graph else "bare"
+        twins = f"SELECT {keys} FROM {collected} GROUP BY {keys} HAVING count(*) > 1 LIMIT 1"
+        found = self.base.execute(
+            f"SELECT name, listed, place FROM {collected} SEMI JOIN ({twins}) USING ({keys}) "
+            "ORDER BY listed DESC, place LIMIT 2"
+        ).fetchall()
+        if found:
+            (name, *first), (other, *second) = found
+            raise alike(f"{self._where(*first)} and {self._where(*second)}", name, other)
+
+    def _where(self, listed: bool, place: int) -> str:
+        return self.nodes.table.where(place) if listed and self.nodes else self.ends.table.where(place // 2)
+
+    def _bounds(self) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:
+        if not self.collection:
+            return None, ()
+        query = f"SELECT count(*) AS size FROM {self.table} GROUP BY graph ORDER BY graph"
+        sizes = self.base.execute(query).fetchnumpy()["size"]
+        names = self.base.execute(f"SELECT graph FROM {self.table}_graphs ORDER BY number").fetchall()
+        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), tuple(name for (name,) in names)
+
+    def _value(self, query: str) -> Any:
+        return self.base.execute(query).fetchall()[0][0]
+
+
+def _stack(ends: Ends, kind: str) -> str:
+    """SQL of all ends of edges with their graph and place, in one reading of a text, or column by column."""
+    source, target = (id_of(ends.table, column, kind) for column in (ends.source, ends.target))
+    rows = ends.table.numbered()
+    graph = f", {text(ends.graph)} AS graph" if ends.graph else ""
+    if ends.table.path is not None and ends.table.path.suffix.lower() != ".parquet":
+        stacked = f"unnest([{source}, {target}]) AS name, unnest([2 * gpm_row, 2 * gpm_row + 1]) AS place"
+        return f"SELECT {stacked}{graph} FROM {rows}"
+    first = f"SELECT {source} AS name, 2 * gpm_row AS place{graph} FROM {rows}"
+    return f"{first} UNION ALL SELECT {target}, 2 * gpm_row + 1{graph} FROM {rows}"

@@ -1,0 +1,70 @@
+"""Frames of pandas with only such columns as DuckDB reads exactly."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from gpm.data.tables.read_text import MOST_COLUMNS, check_names
+from gpm.errors import GpmError
+
+
+def plain_frame(frame: pd.DataFrame, title: str) -> pd.DataFrame:
+    """A frame of numbers, booleans, times and text; the index is left out.
+
+    Columns of objects that are all integers, all numbers or all true and false become such columns; in all others each
+    value becomes text. None, NaN, NaT and NA are missing.
+    """
+    if frame.columns.nlevels > 1:
+        raise GpmError(f"{title} has columns of {frame.columns.nlevels} levels; give each column one name.")
+    if frame.shape[1] > MOST_COLUMNS:
+        raise GpmError(f"{title} has {frame.shape[1]:,} columns; at most {MOST_COLUMNS:,} are read.")
+    names = [str(name) for name in frame.columns]
+    check_names(title, names)
+    columns = [_plain(frame.iloc[:, i], f"{title}, column {name!r}") for i, name in enumerate(names)]
+    return pd.DataFrame(dict(zip(names, columns, strict=True)), index=pd.RangeIndex(len(frame)))
+
+
+def _plain(column: pd.Series, where: str) -> Any:
+    kind = column.dtype
+    if isinstance(kind, pd.SparseDtype):
+        return column.sparse.to_dense().to_numpy()
+    if isinstance(kind, pd.DatetimeTZDtype):
+        return column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy()
+    if isinstance(kind, np.dtype) and kind.kind in "biufM":
+        return column.to_numpy()
+    if kind.kind in "biuf" and not isinstance(kind, np.dtype):
+        return column.array  # pandas' own numbers with missing values
+    return _plain_objects(column.astype(object), where)
+
+
+def _plain_objects(column: pd.Series, where: str) -> Any:
+    missing = column.isna().to_numpy()
+    values = column.to_numpy()
+    kind = pd.api.types.infer_dtype(values[~missing], skipna=True)
+    if kind == "integer" and all(-(2**63) <= value < 2**63 for value in values[~missing]):
+        return pd.array([pd.NA if gone else int(v) for v, gone in zip(values, missing, strict=True)], dtype="Int64")
+    if kind == "boolean":
+        return pd.array([pd.NA if gone else bool(v) for v, gone in zip(values, missing, strict=True)], dtype="boolean")
+    if kind == "floating":
+        return np.array([np.nan if gone else v for v, gone in zip(values, missing, strict=True)], dtype=np.float64)
+    if kind != "string":
+        values = [None if gone else _text(v, where) for v, gone in zip(values, missing, strict=True)]
+    return pd.array(values, dtype=pd.StringDtype("python"))
+
+
+def _text(value: Any, where: str) -> str:
+    """A value as text, which must be UTF-8."""
+    try:
+        if isinstance(value, bytes):
+            return value.decode()
+        text = json.dumps(value, ensure_ascii=False) if isinstance(value, (list, tuple, dict)) else str(value)
+        text.encode()
+    except UnicodeError:
+        raise GpmError(f"{where}: {value!r} is not UTF-8 text; mend or remove it.") from None
+    except (TypeError, ValueError, RecursionError):
+        return str(value)
+    return text

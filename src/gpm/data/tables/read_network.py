@@ -1,0 +1,173 @@
+"""Network files as tables: GraphML, GEXF, GML and node-link JSON; nothing in them is executed or fetched."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from xml.parsers import expat
+
+import pandas as pd
+
+from gpm.data.tables.scan_text import check_file, opened
+from gpm.errors import GpmError
+
+NETWORK_FILES = (".graphml", ".gexf", ".gml", ".json")
+PICKLES = (".gpickle", ".pkl", ".pickle")
+Record = tuple[dict[str, Any], dict[str, Any]]  # what a node or an edge is, and its attributes
+
+
+def network_tables(path: Path) -> tuple[pd.DataFrame, pd.DataFrame, bool]:
+    """Read a network file.
+
+    Returns:
+        Nodes, with a column id and one per attribute; edges, with source and target and one per attribute, parallel
+        edges among them; and whether edges are directed. An attribute that is called as one of these is "attribute id".
+    """
+    suffix = path.suffix.lower()
+    if suffix in PICKLES:
+        raise GpmError(f"{path} is a pickle, which can run code when it is read; write GraphML or JSON lines instead.")
+    if suffix not in NETWORK_FILES:
+        raise GpmError(f"{path} is no network file that is read here; give one of {', '.join(NETWORK_FILES)}.")
+    check_file(path)
+    try:
+        if suffix == ".json":
+            nodes, edges, directed = _read_json(path)
+        else:
+            if suffix != ".gml":
+                _check_xml(path)
+            nodes, edges, directed = _read_networkx(path, suffix)
+    except (GpmError, KeyboardInterrupt):
+        raise
+    except Exception as error:  # networkx raises whatever a damaged file makes it stumble over
+        said = str(error).split("\n")[0][:200].rstrip(".") or type(error).__name__
+        raise GpmError(f"{path.name} cannot be read ({said}); it is damaged, or of another kind.") from None
+    return _frame(("id",), nodes), _frame(("source", "target"), edges), directed
+
+
+def _check_xml(path: Path) -> None:
+    """Refuse what networkx would take without a word: entities, which may grow without bound or fetch other files;
+    several graphs; a node that is there twice; an edge whose end is no node.
+    """
+    graphs, nodes = 0, set[str]()
+    ends: dict[str, int] = {}  # of edges, with the line where they first stand
+
+    def refuse(*_: Any) -> None:
+        raise GpmError(f"{path.name} declares XML entities, which are not read; write it without them.")
+
+    def start(name: str, values: dict[str, str]) -> None:
+        nonlocal graphs
+        kind, line = name.split(":")[-1], parser.CurrentLineNumber
+        graphs += kind == "graph"
+        if kind == "node":
+            if (node := values.get("id", "")) in nodes:
+                raise GpmError(f"{path.name}, line {line}: node {node!r} is there a second time; ids must differ.")
+            nodes.add(node)
+        for side in ("source", "target") if kind == "edge" else ():
+            if side not in values:
+                raise GpmError(f"{path.name}, line {line}: an edge has no {side}; write both of its ends.")
+            ends.setdefault(values[side], line)
+
+    parser = expat.ParserCreate()
+    parser.EntityDeclHandler = parser.UnparsedEntityDeclHandler = refuse
+    parser.StartElementHandler = start
+    with opened(path) as file:
+        try:
+            parser.ParseFile(file)
+        except expat.ExpatError as error:
+            said = expat.ErrorString(error.code)
+            raise GpmError(f"{path.name}, line {error.lineno} is no XML ({said}); write the file again.") from None
+    if graphs != 1:
+        raise GpmError(f"{path.name} holds {graphs} graphs; write one graph per file.")
+    for end, line in ends.items():
+        if end not in nodes:
+            raise GpmError(f"{path.name}, line {line}: an edge leads to {end!r}, which is no node; list it as one.")
+
+
+def _read_networkx(path: Path, suffix: str) -> tuple[list[Record], list[Record], bool]:
+    import networkx as nx
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if suffix == ".gml":
+            graph = _read_gml(path)
+        else:
+            graph = nx.read_graphml(path) if suffix == ".graphml" else nx.read_gexf(path)
+    nodes = [({"id": node}, values) for node, values in graph.nodes(data=True)]
+    edges = [({"source": a, "target": b}, values) for a, b, values in graph.edges(data=True)]
+    if suffix == ".gexf":
+        _drop_ids(nodes, edges)
+    return nodes, edges, bool(graph.is_directed())
+
+
+def _drop_ids(nodes: list[Record], edges: list[Record]) -> None:
+    """Take out what GEXF asks of every node and edge: labels that are the ids again, and numbers of edges."""
+    for _, values in edges:
+        values.pop("id", None)
+    if all(values.get("label") == str(known["id"]) for known, values in nodes):
+        for _, values in nodes:
+            del values["label"]
+
+
+def _read_gml(path: Path) -> Any:
+    """Read GML with any letters in it, parallel edges said or not, and nodes with or without labels of their own."""
+    import networkx as nx
+
+    with opened(path) as file:
+        content = file.read().decode("utf-8-sig")
+    _check_gml(path, content)
+    if not re.search(r"^\s*multigraph\s", content, re.MULTILINE):
+        content = re.sub(r"^(\s*graph\s*\[)", r"\1\n  multigraph 1\n", content, count=1, flags=re.MULTILINE)
+    lines = content.encode("ascii", "xmlcharrefreplace").decode().splitlines()
+    try:
+        return nx.parse_gml(lines, label="label")
+    except nx.NetworkXError:
+        return nx.parse_gml(lines, label="id")
+
+
+def _check_gml(path: Path, content: str) -> None:
+    """Refuse numbers of nodes that are none: networkx would read `source 1e-5` as node 1."""
+    bare = re.sub(r'"[^"]*"', lambda quoted: '"' + "\n" * quoted[0].count("\n") + '"', content)
+    for found in re.finditer(r"(?<![^\s\[])(id|source|target)\s+([^\s\]]+)", bare):
+        if not re.fullmatch(r'[+-]?\d+|"+', found[2]):
+            line = bare[: found.start()].count("\n") + 1
+            raise GpmError(f"{path.name}, line {line}: {found[1]} {found[2][:60]!r} is no whole number; mend it.")
+
+
+def _read_json(path: Path) -> tuple[list[Record], list[Record], bool]:
+    """Read node-link JSON as networkx and D3 write it: nodes with an id, links (or edges) with source and target."""
+    with opened(path) as file:
+        content = json.loads(file.read().decode("utf-8-sig"))
+    links = next((key for key in ("links", "edges") if isinstance(content, dict) and key in content), "")
+    if not links or "nodes" not in content:
+        raise GpmError(f"{path.name} is no node-link JSON: it needs 'nodes' and 'links'; or write JSON lines (.jsonl).")
+    return (
+        _records(path, "node", content["nodes"], ("id",)),
+        _records(path, "link", content[links], ("source", "target"), drop="key"),
+        bool(content.get("directed", False)),
+    )
+
+
+def _records(path: Path, what: str, items: Any, names: tuple[str, ...], drop: str = "") -> list[Record]:
+    if not isinstance(items, list):
+        raise GpmError(f"{path.name}: the {what}s are no list; write them as one.")
+    records = []
+    for number, item in enumerate(items, 1):
+        if not isinstance(item, dict) or not all(type(item.get(name)) in (int, str) for name in names):
+            raise GpmError(f"{path.name}: {what} {number} needs {' and '.join(names)}, as text or a whole number.")
+        values = {key: value for key, value in item.items() if key not in names and key != drop}
+        records.append(({name: item[name] for name in names}, values))
+    return records
+
+
+def _frame(names: tuple[str, ...], records: Iterable[Record]) -> pd.DataFrame:
+    """A frame of objects, with a column for every attribute that any record has."""
+    records = list(records)
+    columns = {name: [known[name] for known, _ in records] for name in names}
+    for key in dict.fromkeys(key for _, values in records for key in values):
+        name = f"attribute {key}" if str(key).lower() in names else str(key)
+        columns[name] = [values.get(key) for _, values in records]
+    return pd.DataFrame({name: pd.Series(column, dtype=object) for name, column in columns.items()})

@@ -1,0 +1,212 @@
+"""Edges of a table become the sorted rows of a graph on disk, however many there are, with bounded memory.
+
+DuckDB reads the table and joins ids and numbers; the numbers are sorted in piles, and written as they come out.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from gpm.data.tables.cell_sql import number
+from gpm.data.tables.external_sort import Columns, Pile, sort_pile
+from gpm.data.tables.node_ids import BARE, Ends, Ids, alike, fetch, id_of, suggest
+from gpm.data.tables.open_table import reading
+from gpm.data.tables.progress import show_bar
+from gpm.data.tables.session import quote, text
+from gpm.data.tables.write_csr import RowWriter
+from gpm.errors import GpmError
+from gpm.graph.coerce import check_choice
+from gpm.graph.folder import GraphWriter
+from gpm.graph.graph import Census
+
+_NUMBERS = ("DOUBLE", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+_log = logging.getLogger("gpm")
+_UNLISTED, _EMPTY, _CROSSING = -1, -2, -3  # in place of a node's number
+
+
+def write_edges(
+    ends: Ends,
+    ids: Ids,
+    writer: GraphWriter,
+    *,
+    keep_ids: bool = False,
+    directed: bool = False,
+    duplicates: str = "merge",
+    self_loops: str = "keep",
+    progress: bool = False,
+) -> Census:
+    """Write the rows of a graph: the same arrays that `Graph.from_edges` makes of the same edges.
+
+    Args:
+        ends: The edges.
+        ids: The nodes, numbered.
+        writer: Of the graph's folder.
+        keep_ids: Write which row of the table each entry comes from, as edge features need it.
+        directed: Edges go one way; else each goes both ways.
+        duplicates: "merge" keeps the first of equal edges and adds up their weights; "keep" keeps them all.
+        self_loops: "keep" or "drop" edges from a node to itself.
+        progress: Show bars on a terminal.
+    """
+    check_choice("duplicates", duplicates, ("merge", "keep"))
+    check_choice("self_loops", self_loops, ("keep", "drop"))
+    bits = max(1, (ids.count - 1).bit_length())
+    if 2 * bits > 62:
+        raise GpmError(f"{ids.count:,} nodes are more than the {2**31:,} that can be imported.")
+    folder = writer.scratch / "sorting"
+    folder.mkdir()
+    pile = Pile(folder / "edges", 0, (1 << (2 * bits)) - 1)
+    rows = dropped = 0
+    with show_bar("reading edges", progress) as bar:
+        for frame in _joined_frames(ends, ids, keep_ids):
+            rows += len(frame)
+            bar.update(len(frame))
+            columns = _checked(frame, ends, ids)
+            dropped += len(frame) - len(columns["s"])
+            pile.append(_as_entries(columns, bits, both=not directed))
+    if dropped:
+        _report_dropped(dropped, rows, ends, ids)
+    writing = RowWriter(
+        writer, ids.count, bits, rows, keep_ids, _weight_type(ends), duplicates == "merge", self_loops == "drop"
+    )
+    with show_bar("sorting edges", progress, pile.count) as bar:
+        writing.write(_watched(sort_pile(pile), bar))
+    shutil.rmtree(folder)
+    return writing.census(undirected=not directed)
+
+
+def _watched(batches: Iterator[Columns], bar: Any) -> Iterator[Columns]:
+    for columns in batches:
+        yield columns
+        bar.update(len(columns["key"]))
+
+
+def _weight_type(ends: Ends) -> np.dtype | None:
+    if not ends.weight:
+        return None
+    return np.dtype(np.float32 if ends.table.types[ends.weight] == "FLOAT" else np.float64)
+
+
+def _as_weight(ends: Ends) -> str:
+    """SQL of an edge's weight; NULL if it is none."""
+    kind, column = ends.table.types[ends.weight], quote(ends.weight)
+    if kind == "FLOAT":
+        return column
+    return f"CAST({column} AS DOUBLE)" if kind in _NUMBERS else number(ends.table, f"trim({text(ends.weight)})")
+
+
+def _joined(ends: Ends, ids: Ids, rows: bool) -> str:
+    """SQL of the edges with the numbers `s` and `t` of their ends, and their weight `w`.
+
+    Args:
+        rows: Also number the rows; without it the table need not be read in order.
+    """
+    columns = [
+        f"{id_of(ends.table, name, ids.kind)} AS {end}" for name, end in ((ends.source, "a"), (ends.target, "b"))
+    ]
+    columns += ["gpm_row"] if rows else []
+    columns += [f"{_as_weight(ends)} AS w"] if ends.weight else []
+    columns += [f"{text(ends.graph)} AS g"] if ids.by_graph else []
+    table = f"(SELECT {', '.join(columns)} FROM {ends.table.numbered() if rows else ends.table.view}) AS e"
+    if ids.by_graph:
+        table += f" LEFT JOIN {ids.table}_graphs AS g ON g.graph = e.g"
+    for end, alias in (("a", "x"), ("b", "y")):
+        same = f" AND {alias}.graph = g.number" if ids.by_graph else ""
+        table += f" LEFT JOIN {ids.table} AS {alias} ON {alias}.name = e.{end}{same}"
+    source = f"CASE WHEN e.a IS NULL OR e.b IS NULL THEN {_EMPTY} ELSE coalesce(x.number, {_UNLISTED}) END"
+    if ids.graph_ptr is not None and not ids.by_graph:
+        source = f"CASE WHEN x.graph <> y.graph THEN {_CROSSING} ELSE {source} END"
+    return f"SELECT e.*, {source} AS s, coalesce(y.number, {_UNLISTED}) AS t FROM {table}"
+
+
+def _joined_frames(ends: Ends, ids: Ids, keep_ids: bool) -> Iterator[pd.DataFrame]:
+    """The edges as numbers, in any order."""
+    rows = keep_ids or bool(ends.weight)
+    chosen = ["s", "t"] + (["gpm_row"] if rows else []) + (["coalesce(w, -1) AS w"] if ends.weight else [])
+    with reading(ends.table):
+        yield from fetch(ids.base, f"SELECT {', '.join(chosen)} FROM ({_joined(ends, ids, rows)})")
+
+
+def _checked(frame: pd.DataFrame, ends: Ends, ids: Ids) -> Columns:
+    """The columns of edges that are to be entered; raises what is wrong with the first row of all that is wrong."""
+    columns = {name: frame[name].to_numpy() for name in frame}
+    wrong = (columns["s"] < 0) | (columns["t"] < 0)
+    if ids.unlisted == "drop":
+        keep = ~(wrong & (columns["s"] >= _UNLISTED))
+        columns = {name: values[keep] for name, values in columns.items()}
+        wrong = wrong[keep]
+    if ends.weight:
+        wrong |= ~(np.isfinite(columns["w"]) & (columns["w"] >= 0))
+    if wrong.any():
+        raise _explain(ends, ids)
+    return columns
+
+
+def _report_dropped(dropped: int, rows: int, ends: Ends, ids: Ids) -> None:
+    """Say how many edges were left out; none of them for an id that only looks different."""
+    assert ids.nodes is not None
+    title = ids.nodes.table.title
+    if ids.kind == "VARCHAR":
+        ends_of = f"SELECT unnest([a, b]) AS name, unnest([s, t]) AS number FROM ({_joined(ends, ids, False)})"
+        missing = f"SELECT DISTINCT name, {BARE.format('name')} AS bare FROM ({ends_of}) WHERE number = {_UNLISTED}"
+        known = f"SELECT name, {BARE.format('name')} AS bare FROM {ids.table}"
+        query = f"SELECT m.name, k.name FROM ({missing}) AS m JOIN ({known}) AS k USING (bare) LIMIT 1"
+        for name, twin in ids.base.execute(query).fetchall():
+            raise alike(f"{ends.table.title} and {title}", name, twin)
+    _log.warning(
+        "%s: %s of %s edges are dropped, for %s does not list their ends.",
+        ends.table.title, f"{dropped:,}", f"{rows:,}", title,
+    )  # fmt: skip
+
+
+def _as_entries(columns: Columns, bits: int, *, both: bool) -> Columns:
+    """Keys of the entries that edges make, a self-loop one and every other edge two if it goes both ways."""
+    source, target = columns["s"].astype(np.int64), columns["t"].astype(np.int64)
+    entries = {"key": (source << bits) | target}
+    if "gpm_row" in columns:
+        entries["row"] = columns["gpm_row"].astype(np.int64)
+    if "w" in columns:
+        entries["weight"] = columns["w"]
+    if not both:
+        return entries
+    back = source != target
+    mirrored = {name: values[back] for name, values in entries.items()} | {"key": ((target << bits) | source)[back]}
+    return {name: np.concatenate([values, mirrored[name]]) for name, values in entries.items()}
+
+
+def _explain(ends: Ends, ids: Ids) -> GpmError:
+    """Read the edges again up to the first that is wrong, and say why."""
+    wrong = [f"s <= {_EMPTY}"] + (["s < 0", "t < 0"] if ids.unlisted != "drop" else [])
+    wrong += ["w IS NULL", "w < 0", "isinf(w)"] if ends.weight else []
+    query = f"SELECT gpm_row, a, b, s, t FROM ({_joined(ends, ids, True)}) WHERE {' OR '.join(wrong)}"
+    with reading(ends.table):
+        row, a, b, s, t = ids.base.execute(f"{query} ORDER BY gpm_row LIMIT 1").fetchall()[0]
+    where = ends.table.where(row)
+    if s == _EMPTY:
+        return GpmError(f"{where}: an end of the edge is empty; mend or remove the row.")
+    if s == _CROSSING:
+        return GpmError(f"{where}: the edge joins {a!r} and {b!r}, which are of two graphs; mend or remove the row.")
+    if min(s, t) == _UNLISTED and ids.unlisted != "drop":
+        return _explain_unlisted(where, a if s == _UNLISTED else b, ids)
+    query = f"SELECT {text(ends.weight)} FROM {ends.table.numbered()} WHERE gpm_row = {row}"
+    cell = ids.base.execute(query).fetchall()[0][0] or ""
+    return GpmError(f"{where}: weight {cell!r} is not a number of 0 or more; mend the cell, or ignore the column.")
+
+
+def _explain_unlisted(where: str, name: Any, ids: Ids) -> GpmError:
+    if ids.nodes is None:  # all ends are nodes then, unless a file reads differently the second time
+        return GpmError(f"{where}: node {name!r} was not there before; the file is damaged, or was changed meanwhile.")
+    title = ids.nodes.table.title
+    if ids.kind == "VARCHAR":
+        query = f"SELECT name FROM {ids.table} WHERE {BARE.format('name')} = {BARE.format('?')} LIMIT 1"
+        if twin := [found for (found,) in ids.base.execute(query, [name]).fetchall() if found != name]:
+            return alike(f"{where} and {title}", name, twin[0])
+    if ids.by_graph and ids.base.execute(f"SELECT 1 FROM {ids.table} WHERE name = ? LIMIT 1", [name]).fetchall():
+        return GpmError(f"{where}: {title} lists node {name!r} in other graphs only; mend or remove the row.")
+    fix = "list it, or set unlisted to add (the node) or drop (the edge)"
+    return GpmError(f"{where}: {title} does not list node {name!r}; {fix}.{suggest(ids, name)}")

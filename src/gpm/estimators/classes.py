@@ -1,0 +1,177 @@
+"""The user's own labels: any values in, the numbers that a model learns, and the same values out again."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpm.errors import GpmError, nearest
+from gpm.graph.coerce import as_array
+
+_NUMBERS = {bool, int, float, np.bool_, np.int64, np.int32, np.float64, np.float32}
+_MOST = 2**31  # whole numbers from here on are not the numbers of classes
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """The classes of a model.
+
+    Attributes:
+        values: As the user writes them `[C]`, in the order of the probabilities.
+        numbers: What the graph's labels call them `[C]`, ascending.
+    """
+
+    values: NDArray
+    numbers: NDArray[np.int64]
+
+    @classmethod
+    def find(cls, labels: NDArray) -> Classes:
+        """The classes among labels `[N]`, in order if they have one; whole numbers from 0 on stay their own numbers."""
+        known = labels[~is_unknown(labels)]
+        try:
+            values = np.unique(known)
+        except TypeError:  # of several kinds, which have no order
+            values = as_objects(sorted(_distinct(known), key=lambda value: (type(value).__name__, str(value))))
+        values = _plain(values)
+        whole = values.dtype.kind in "iu" and (not len(values) or 0 <= values.min() <= values.max() < _MOST)
+        return cls(values, values.astype(np.int64) if whole else np.arange(len(values)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the numbers 0, 1, ... are called; empty if the classes are whole numbers themselves."""
+        own = self.values.dtype.kind in "iu" and np.array_equal(self.values, self.numbers)
+        return () if own else tuple(str(value) for value in self.values.tolist())
+
+    def encode(self, labels: NDArray, title: str = "y") -> NDArray[np.int64]:
+        """The numbers of labels `[N]`, -1 where unknown; one that is not among the classes is a mistake."""
+        number = dict(zip(self.values.tolist(), self.numbers.tolist(), strict=True))
+        unknown = is_unknown(labels)
+        coded = np.full(len(labels), -1, dtype=np.int64)
+        for place in np.flatnonzero(~unknown).tolist():
+            value = labels[place] if labels.dtype == object else labels[place].item()
+            if (found := number.get(value)) is None:
+                shown = ", ".join(map(repr, self.values.tolist()[:8]))
+                raise GpmError(f"{title}: entry {place} is {value!r}, a class that the model does not know ({shown}).")
+            coded[place] = found
+        return coded
+
+    def number(self, value: Any) -> int:
+        """The number of one class, given as itself or as its text."""
+        listed = self.values.tolist()
+        texts = [str(known) for known in listed]
+        for wanted, known in ((value, listed), (str(value), texts)):
+            if wanted in known:
+                return int(self.numbers[known.index(wanted)])
+        raise GpmError(f"there is no class {value!r}.{nearest(str(value), texts)} Classes: {', '.join(texts)}.")
+
+
+def as_labels(values: Any) -> NDArray:
+    """Labels `[N]` or `[N, C]` as an array of the user's own values: a list of texts, a Series, a tensor."""
+    if hasattr(values, "detach"):
+        return as_array(values)
+    if hasattr(values, "to_numpy"):  # a Series or a DataFrame
+        own = [values.dtype] if hasattr(values, "dtype") else list(values.dtypes)
+        plain = all(isinstance(dtype, np.dtype) for dtype in own)  # pandas' own, with gaps, would become floats
+        return np.asarray(values if plain else values.astype(object))
+    if isinstance(values, np.ndarray):
+        return values
+    if not isinstance(values, Iterable) or isinstance(values, str):
+        raise GpmError(f"y must hold a label for each of what is predicted, not be {values!r:.60}.")
+    listed = list(values)
+    if listed and isinstance(listed[0], (list, np.ndarray)):
+        try:
+            return np.array(listed, dtype=np.float64)
+        except (ValueError, TypeError):
+            raise GpmError("y has rows that are not equally many numbers; give a number per label in each.") from None
+    labels = as_objects(listed)
+    if {type(value) for value in listed} == {str} and not any(value.endswith("\0") for value in listed):
+        return np.array(listed)  # which would lose zeros at the end
+    return _plain(labels)
+
+
+def is_unknown(labels: NDArray) -> NDArray[np.bool_]:
+    """Which labels are None, NaN or another of pandas' words for missing."""
+    if labels.dtype.kind in "iubUS":
+        return np.zeros(labels.shape, dtype=np.bool_)
+    import pandas as pd
+
+    return np.asarray(pd.isna(labels), dtype=np.bool_)
+
+
+def align(values: Any, names: Iterable[object], what: str = "node") -> Any:
+    """Labels in the order of the nodes or graphs: given in that order, or by name as a dict or an indexed Series.
+
+    A Series or DataFrame whose index just counts its rows is in order; another index holds names. Nodes without an
+    entry are unlabelled.
+    """
+    order = [str(name) for name in names]
+    if isinstance(values, Mapping):
+        given = {str(key): value for key, value in values.items()}
+        _check_known(given, order, what)
+        return [given.get(name) for name in order]
+    if in_order(values):
+        if not hasattr(values, "__len__"):
+            raise GpmError(f"y must be a list, an array, a Series or a dict, not {values!r:.60}.")
+        rows = len(values)
+        if _is_counted(values) and order != (counted := list(map(str, range(rows)))) and set(order) == set(counted):
+            raise GpmError(
+                f"y is indexed by 0, 1, 2, ..., which are also the names of the {what}s, in another order; give a dict "
+                f"by name, or a plain list in the order of the {what}s."
+            )
+        if rows != len(order):
+            raise GpmError(f"y has {rows:,} entries for {len(order):,} {what}s; give one per {what}, None if unknown.")
+        return values
+    index = values.index
+    place = {str(key): at for at, key in enumerate(index)}
+    if len(place) < len(index):
+        raise GpmError(f"y names a {what} twice in its index; give each {what} one label.")
+    _check_known(place, order, what)
+    taken = [place.get(name, len(index)) for name in order]
+    if max(taken, default=-1) < len(index):
+        return values.iloc[taken]
+    return values.astype(object).reset_index(drop=True).reindex(taken)  # as objects, for whole numbers to stay so
+
+
+def _check_known(given: Iterable[str], order: list[str], what: str) -> None:
+    there = set(order)
+    if (strange := next((name for name in given if name not in there), None)) is not None:
+        raise GpmError(f"y names {strange!r}, which is no {what} of the graph.{nearest(strange, order[:10_000])}")
+
+
+def in_order(values: Any) -> bool:
+    """Whether labels say nothing of whose they are, but by their order: also where an index just counts them."""
+    if isinstance(values, Mapping):
+        return False
+    index: Any = getattr(values, "index", None)
+    named = index is not None and not callable(index)  # lists have a method of that name
+    return not named or (type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1)
+
+
+def _is_counted(values: Any) -> bool:
+    return type(getattr(values, "index", None)).__name__ == "RangeIndex"
+
+
+def _distinct(values: NDArray) -> list[Any]:
+    try:
+        return list(dict.fromkeys(values.tolist()))
+    except TypeError:
+        strange = next(value for value in values.tolist() if not isinstance(value, Hashable))
+        raise GpmError(f"y holds {strange!r}, which cannot be a class; give texts or numbers.") from None
+
+
+def _plain(values: NDArray) -> NDArray:
+    """Objects that are all of one kind of number as an array of that kind."""
+    kinds = {type(value) for value in values.tolist()} if values.dtype == object else set()
+    return np.array(values.tolist()) if len(kinds) == 1 and kinds <= _NUMBERS else values
+
+
+def as_objects(values: list[Any]) -> NDArray:
+    """An array of just these objects, tuples among them."""
+    array = np.empty(len(values), dtype=object)
+    for place, value in enumerate(values):
+        array[place] = value
+    return array

@@ -1,0 +1,203 @@
+"""Kinds: what nodes and edges are where they have types, and what a pattern of such is called."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from gpm.data.catalog import CATALOG, spell
+from gpm.data.graph_data import GraphData
+from gpm.data.sources import TaskData
+from gpm.explain.chemistry import find_centre, name_chemical
+from gpm.graph.coerce import Features
+from gpm.graph.folder import HEADER
+from gpm.graph.graph import Graph
+from gpm.patterns.shape_names import name_shape
+
+_SYMBOLS = (
+    "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr Nb "
+    "Mo Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce Pr Nd Pm Sm Eu Gd Tb Dy Ho Er Tm Yb Lu Hf Ta W Re Os Ir Pt Au "
+    "Hg Tl Pb Bi Po At Rn Fr Ra Ac Th Pa U Np Pu Am Cm Bk Cf Es Fm Md No Lr Rf Db Sg Bh Hs Mt Ds Rg Cn Nh Fl Mc Lv Ts "
+    "Og"
+)
+_ZINC_SYMBOLS = "C O N F C S Cl O N Br N N N N S I P O N O S P P C P S C P"  # charges and hydrogens left out
+_MUTAG_SYMBOLS = "C N O F I Cl Br"
+_BONDS = ("single", "double", "triple", "aromatic")
+# Names of the categories of atoms and of bonds, by who numbered them; "*" is an atom of no known element.
+_OGB = (*_SYMBOLS.split(), "*"), _BONDS
+_PYG = ("*", *_SYMBOLS.split()), ("", *_BONDS[:3], *[""] * 8, "aromatic")
+_ZINC = tuple(_ZINC_SYMBOLS.split()), ("", *_BONDS[:3])
+_MUTAG = tuple(_MUTAG_SYMBOLS.split()), ("aromatic", *_BONDS[:3])
+_MOST_TYPES = 64
+_ROWS = 65_536  # of features that are looked at in one go
+
+
+@dataclass(frozen=True, eq=False)
+class Kinds:
+    """The types of a graph's nodes and edges, read when asked for.
+
+    Attributes:
+        graph: Its features hold the types: as categories in the first column, or one-hot.
+        nodes: What the types of nodes are called.
+        edges: What the types of edges are called; empty if they have none.
+        atoms: Nodes are atoms, their types elements, and edges bonds.
+    """
+
+    graph: Graph
+    nodes: tuple[str, ...]
+    edges: tuple[str, ...] = ()
+    atoms: bool = False
+
+    def of_node(self, nodes: ArrayLike) -> list[str]:
+        """The types of nodes; empty where they have no name."""
+        assert self.graph.x is not None
+        return _read(self.graph.x, np.asarray(nodes, dtype=np.int64), self.nodes)
+
+    def of_edge(self, source: ArrayLike, target: ArrayLike) -> list[str]:
+        """The types of the edges between pairs of nodes, in either direction; empty where there are none."""
+        pairs = list(zip(np.asarray(source).tolist(), np.asarray(target).tolist(), strict=True))
+        if not self.edges or self.graph.edge_attr is None or not self.graph.num_edges:
+            return [""] * len(pairs)
+        entries = np.array([max(self._find(a, b), self._find(b, a)) for a, b in pairs], dtype=np.int64)
+        kinds = _read(self.graph.edge_attr, self._edge_ids(entries), self.edges)
+        return [kind if entry >= 0 else "" for kind, entry in zip(kinds, entries, strict=True)]
+
+    def is_flat(self, node: int) -> bool:
+        """Whether an atom has an aromatic bond, or a double bond to C or N, as most atoms of aromatic rings have."""
+        others = self.graph.neighbors(node)
+        bonds = self.of_edge([node] * len(others), others)
+        return any(
+            bond == "aromatic" or (bond == "double" and kind in ("C", "N"))
+            for bond, kind in zip(bonds, self.of_node(others), strict=True)
+        )
+
+    def _find(self, source: int, target: int) -> int:
+        """The entry of an edge, or -1."""
+        begin = int(self.graph.indptr[source])
+        row = self.graph.indices[begin : self.graph.indptr[source + 1]]
+        at = int(np.searchsorted(row, target))
+        return begin + at if at < len(row) and row[at] == target else -1
+
+    def _edge_ids(self, entries: NDArray) -> NDArray:
+        return entries if self.graph.edge_ids is None else self.graph.edge_ids[entries]
+
+
+def find_kinds(data: TaskData, source: str) -> Kinds | None:
+    """The types of a collection's nodes: elements where it is known how they are numbered, else t0, t1, and so on.
+
+    Elements are known of a table of molecules, MoleculeNet, ZINC and MUTAG. Other collections have types if nodes have
+    one category, or are one-hot, of at most 64; all else has none.
+
+    Args:
+        data: What is explained.
+        source: What it was loaded from: a dataset's name, or a file.
+    """
+    graph = data.graph
+    if graph.x is None or graph.graph_ptr is None or sp.issparse(graph.x):
+        return None
+    if tables := _find_tables(data, source):
+        return Kinds(graph, *tables, atoms=True)
+    count = _count_types(graph.x)
+    return Kinds(graph, tuple(f"t{i}" for i in range(count))) if 2 <= count <= _MOST_TYPES else None
+
+
+def name_pattern(adjacency: NDArray, nodes: Sequence[int], kinds: Kinds | None = None) -> tuple[str, str]:
+    """What a pattern is called, and what it passes through: "benzene-like ring", "C6".
+
+    Args:
+        adjacency: Its edges `[n, n]`, undirected.
+        nodes: Its n nodes.
+        kinds: Their types, if they have any.
+    """
+    edges = np.array(adjacency, dtype=np.bool_)
+    if kinds is None:
+        return _name(edges.tobytes(), ("",) * len(edges), None, None)
+    if not kinds.atoms:
+        return _name(edges.tobytes(), tuple(kinds.of_node(nodes)), None, None)
+    a, b = np.nonzero(np.triu(edges, 1))
+    at = np.asarray(nodes, dtype=np.int64)
+    bonds = tuple(kinds.of_edge(at[a], at[b]))
+    # only a ring without aromatic bonds is looked at more closely
+    flat = tuple(map(kinds.is_flat, nodes)) if len(a) >= len(edges) and "aromatic" not in bonds else None
+    return _name(edges.tobytes(), tuple(kinds.of_node(nodes)), bonds if any(bonds) else None, flat)
+
+
+@lru_cache(maxsize=100_000)
+def _name(
+    edges: bytes, kinds: tuple[str, ...], bonds: tuple[str, ...] | None, flat: tuple[bool, ...] | None
+) -> tuple[str, str]:
+    """The same, remembered: over many instances most patterns come again and again."""
+    adjacency = np.frombuffer(edges, dtype=np.bool_).reshape(len(kinds), len(kinds))
+    pairs = zip(*(ends.tolist() for ends in np.nonzero(np.triu(adjacency, 1))), strict=True)
+    typed = None if bonds is None else dict(zip(pairs, bonds, strict=True))
+    return name_chemical(adjacency, kinds, typed, flat) or name_shape(adjacency), spell_content(adjacency, kinds)
+
+
+def spell_content(adjacency: NDArray, kinds: Sequence[str]) -> str:
+    """What a pattern passes through, the same in whatever order its nodes are given.
+
+    A path is spelled along it, "O-N-O", from the end that comes first in the alphabet; a star from its centre,
+    "N(C,O,O)"; all else by how many there are of each, "C4N2". Empty if no node has a type.
+
+    Args:
+        adjacency: Its edges `[n, n]`, undirected.
+        kinds: The types of its nodes `[n]`; empty where a node has none.
+    """
+    if not any(kinds):
+        return ""
+    names = [kind or "?" for kind in kinds]
+    if path := _follow(np.asarray(adjacency)):
+        along = [names[i] for i in path]
+        return "-".join(min(along, along[::-1]))
+    if (centre := find_centre(adjacency)) >= 0:
+        return f"{names.pop(centre)}({','.join(sorted(names))})"
+    counts = Counter(names)
+    order = sorted(counts, key=lambda name: (name != "C", name != "H", name))
+    return "".join(f"{n if n.isalpha() else f'({n})'}{counts[n] if counts[n] > 1 else ''}" for n in order)
+
+
+def _follow(adjacency: NDArray) -> list[int]:
+    """The nodes along a path, from one end to the other; none if the graph is no path."""
+    degrees = adjacency.sum(axis=1)
+    path = [int(degrees.argmin())]
+    while len(path) < len(degrees) and len(new := set(np.flatnonzero(adjacency[path[-1]]).tolist()) - set(path)) == 1:
+        path.append(new.pop())
+    return path if len(path) == len(degrees) and degrees.sum() == 2 * (len(path) - 1) else []
+
+
+def _find_tables(data: TaskData, source: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """Names of the categories of atoms and bonds, where it is known how they were numbered."""
+    if isinstance(data, GraphData) and data.lines is not None:
+        return _OGB
+    entry, path = CATALOG.get(spell(source)), Path(source).expanduser()
+    if entry is None or path.is_file() or (path / HEADER).exists() or data.title != entry.title:
+        return None  # a user's own
+    if entry.title == "MUTAG" and data.graph.x is not None and data.graph.x.shape[1] == len(_MUTAG[0]):
+        return _MUTAG
+    return {"ZINC": _ZINC, "MoleculeNet": _PYG}.get(entry.loader)
+
+
+def _count_types(features: NDArray) -> int:
+    """How many types there are in one column of categories, or one-hot; 0 if features are neither."""
+    if np.issubdtype(features.dtype, np.integer):
+        one = features.shape[1] == 1 and len(features) and features.min() >= 0
+        return int(features.max()) + 1 if one else 0
+    if not 2 <= features.shape[1] <= _MOST_TYPES:
+        return 0
+    parts = (features[i : i + _ROWS] for i in range(0, len(features), _ROWS))
+    one_hot = all(((part == 0) | (part == 1)).all() and (part.sum(axis=1) == 1).all() for part in parts)
+    return features.shape[1] if one_hot else 0
+
+
+def _read(features: Features, rows: NDArray, names: tuple[str, ...]) -> list[str]:
+    """The names of the types of some rows."""
+    some = features[rows]
+    numbers = some[:, 0] if np.issubdtype(some.dtype, np.integer) else some.argmax(axis=1)
+    return [names[number] if 0 <= number < len(names) else "" for number in numbers.tolist()]

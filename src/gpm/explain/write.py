@@ -1,0 +1,148 @@
+"""Explanations in words and files: what is printed, and the folder that is written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from gpm.explain.explanation import Explanation, ScoredPattern
+from gpm.explain.overview import Overview
+from gpm.graph.names import join_names
+from gpm.io.atomic import write_json
+from gpm.io.table_files import write_table
+
+JSON, TABLE, PAGE = "explanation.json", "patterns.csv", "index.html"
+_LONGEST = 48  # letters of a file's name
+
+
+def tell(explanation: Explanation) -> list[str]:
+    """An explanation as lines to print."""
+    e = explanation
+    known = f" (known: {e.truth})" if e.truth else ""
+    lines = [f"{e.headline}{known}"]
+    lines.append(f"by {e.method}, {e.walks} walks make {e.found} patterns; the best {len(e.patterns)}:")
+    width = max((len(p.label) for p in e.patterns), default=0)
+    for rank, p in enumerate(e.patterns, 1):
+        figures = f"{rank:>4}  {p.score:>8.3g} ± {p.spread:<7.2g} {p.label:<{width}}"
+        lines.append(f"{figures}  {p.count:>3} of length {p.scale:<2} {argument(e, p):<18} {join_names(p.names)}")
+    return [_printable(line) for line in (*lines, *tell_trust(e))]
+
+
+def _printable(line: str) -> str:
+    """A line without what would steer a terminal: names are untrusted."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+
+
+def argument(explanation: Explanation, pattern: ScoredPattern) -> str:
+    """What a pattern speaks for."""
+    if explanation.kind == "value":
+        return "raises it" if pattern.argues else "lowers it"
+    return f"for {explanation.classes[pattern.argues]}"
+
+
+def tell_trust(explanation: Explanation) -> list[str]:
+    """How far to believe it, in words."""
+    trust, answer = explanation.trust, explanation.answer
+
+    def show(value: float) -> str:
+        return f"{value:.4g}" if explanation.kind == "value" else f"{value:.1%}"
+
+    lines = [
+        f"without the best tenth of the patterns {show(answer)} becomes {show(answer - trust.drop)}; without random "
+        f"walks, as many of every length, {show(answer - trust.random_drop)}"
+    ]
+    if len(trust.edges.top) > 1:
+        count, some = int(trust.edges.share[-1]), trust.edges
+        lines.append(
+            f"with the edges of the best {count} forbidden to the walks it becomes {show(some.top[-1])}; with those of "
+            f"random ones {show(some.random[-1])}"
+        )
+    same = f"{trust.overlap:.0%} of the best patterns of two draws are the same"
+    lines.append(f"drawn anew {trust.draws} times: {same}, and their scores agree to {trust.stability:.2f} (at most 1)")
+    return lines
+
+
+def save_explanations(explanations: Sequence[Explanation], folder: Path) -> Path:
+    """Write explanations as JSON, as a table of patterns, as figures (PNG and SVG) and as one page.
+
+    Returns:
+        The page.
+    """
+    from gpm.explain.figure import save_figure
+    from gpm.explain.page import write_page
+
+    write_json(folder / JSON, {"format": 1, "explanations": [e.to_dict() for e in explanations]})
+    write_table(folder / TABLE, tabulate(explanations))
+    for e, name in zip(explanations, file_names(explanations), strict=True):
+        for kind in ("png", "svg"):
+            save_figure(e, folder / f"{name}.{kind}")
+    write_page(explanations, folder / PAGE)
+    return folder / PAGE
+
+
+def tabulate(explanations: Sequence[Explanation]) -> dict[str, list[Any]]:
+    """Patterns by column, all explanations below one another."""
+    rows = [
+        {
+            "instance": e.name, "rank": rank, "shape": p.shape, "content": p.content, "score": p.score,
+            "spread": p.spread, "again": p.again, "argues": argument(e, p), "without": p.without, "length": p.scale,
+            "walks": p.count, "path": join_names(p.names),
+        }
+        for e in explanations for rank, p in enumerate(e.patterns, 1)
+    ]  # fmt: skip
+    return {key: [row[key] for row in rows] for key in rows[0]} if rows else {}
+
+
+def file_name(text: str) -> str:
+    """A name that any file system takes, whatever a node is called; what had to be changed gets a checksum."""
+    plain = text.replace(" ", "-")
+    safe = re.sub(r"[^\w-]+", "-", plain).strip("-")[:_LONGEST]
+    if safe and safe == plain:
+        return safe
+    return f"{safe or 'instance'}-{crc32(text.encode('utf-8', 'surrogatepass')):08x}"
+
+
+def file_names(explanations: Sequence[Explanation]) -> list[str]:
+    """A name for the figure of each, all different: what two names have in common may be all that a file can have."""
+    names: list[str] = []
+    for e in explanations:
+        name, again = file_name(e.name), 2
+        while name.lower() in (other.lower() for other in names):
+            name, again = f"{file_name(e.name)}-{again}", again + 1
+        names.append(name)
+    return names
+
+
+def tell_overview(overview: Overview) -> list[str]:
+    """An overview as lines to print."""
+    lines = []
+    for name, count in overview.instances.items():
+        rows = [share for share in overview.shares if share.predicted == name]
+        what = "share of the evidence, of the walks, and lift" if rows else "too few to tell"
+        lines.append(f"{name} ({count} {overview.level}s): {what}")
+        width = max((len(row.label) for row in rows), default=0)
+        for row in rows:
+            carried = f"{row.carried:>6.1%} [{row.low:.1%}, {row.high:.1%}]"
+            lift = f"{row.lift:.2f}x [{row.lift_low:.2f}, {row.lift_high:.2f}]"
+            lines.append(f"  {row.label:<{width}}  {carried:<23} {row.chance:>6.1%}  {lift}")
+    return lines
+
+
+def save_overview(overview: Overview, folder: Path) -> Path:
+    """Write an overview as JSON, as a table and as figures (PNG and SVG).
+
+    Returns:
+        The PNG.
+    """
+    from gpm.explain.overview_figure import save_overview_figure
+
+    for kind in ("svg", "png"):
+        save_overview_figure(overview, folder / f"overview.{kind}")
+    write_json(folder / "overview.json", {"format": 1} | asdict(overview))
+    columns = ("predicted", "shape", "content", "carried", "low", "high", "chance", "lift", "lift_low", "lift_high")
+    write_table(folder / "overview.csv", {key: [getattr(row, key) for row in overview.shares] for key in columns})
+    return folder / "overview.png"

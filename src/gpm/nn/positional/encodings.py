@@ -1,0 +1,242 @@
+"""Positional embeddings of nodes: Laplacian eigenvectors, return probabilities of random walks, and rings."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from gpm.errors import GpmError
+from gpm.graph.graph import Graph
+from gpm.nn.positional import large_eigenvectors as spectrum
+from gpm.nn.positional import rwse_by_walks as returns
+from gpm.nn.positional.eigenvector_cache import keep_positions
+
+BATCH = 2**18  # numbers that the work on a batch of small graphs holds
+MOST_DENSE = 2048  # nodes of a graph of which all eigenvectors may be found
+KEPT_FROM = 500  # nodes of a graph whose eigenvectors are worth a file
+MOST_EDGES = 5_000_000  # of a single graph whose eigenvectors are found to the last digit
+MOST_WORK = 2e12  # multiplications that exact return probabilities may take: some ten minutes
+
+
+Positional = Literal["none", "lap", "rwse", "rings"]
+
+
+def embed_positions(graph: Graph, kind: Positional, dim: int) -> NDArray[np.float32] | None:
+    """The positional embeddings that the options name, `[N, dim]`; None for none."""
+    if kind == "none":
+        return None
+    return {"lap": embed_laplacian, "rwse": embed_returns, "rings": embed_rings}[kind](graph, dim)
+
+
+def embed_laplacian(graph: Graph, dim: int) -> NDArray[np.float32]:
+    """Eigenvectors of the symmetric normalised Laplacian for the `dim` smallest eigenvalues after the first.
+
+    Edges count in both directions. The sign of a vector, which is free, is chosen so that its entry farthest from zero
+    is positive. Columns that a small graph does not have are zero. In a collection every graph has its own vectors.
+
+    Those of a single graph of more than `MOST_EDGES` edges are found to a residual of
+    `gpm.nn.positional.large_eigenvectors.TOLERANCE`, and kept in the data root.
+    """
+    if graph.num_graphs == 1 and graph.num_edges > MOST_EDGES and graph.num_nodes > MOST_DENSE:
+        name = f"lap-{dim}-{spectrum.TOLERANCE:g}-{spectrum.MOST_PRODUCTS}"
+        return keep_positions(graph, name, dim, lambda: spectrum.embed_spectrum(graph, dim))
+    return _find_vectors(graph, 1, dim)
+
+
+def find_modes(graph: Graph, count: int) -> NDArray[np.float32]:
+    """Eigenvectors of the symmetric normalised Laplacian for the `count` smallest eigenvalues, ascending `[N, count]`.
+
+    As those of `embed_laplacian`, with the first among them. They take long to find, and those of each graph
+    that is not small are kept in the data root under what its edges are.
+    """
+    parts = [graph] if graph.graph_ptr is None else [_take_graph(graph, i) for i in range(graph.num_graphs)]
+    return np.concatenate([_keep_modes(part, count) for part in parts])
+
+
+def _keep_modes(graph: Graph, count: int) -> NDArray[np.float32]:
+    if graph.num_nodes < KEPT_FROM:
+        return _find_vectors(graph, 0, count)
+    return keep_positions(graph, f"modes-{count}", count, lambda: _find_vectors(graph, 0, count))
+
+
+def _take_graph(graph: Graph, number: int) -> Graph:
+    """One graph of a collection, its edges and weights alone."""
+    assert graph.graph_ptr is not None
+    first, last = graph.graph_ptr[number : number + 2]
+    rows = slice(graph.indptr[first], graph.indptr[last])
+    weight = None if graph.edge_weight is None else graph.edge_weight[rows]
+    indices = graph.indices[rows] - first.astype(graph.indices.dtype)
+    return Graph(graph.indptr[first : last + 1] - graph.indptr[first], indices, graph.census, edge_weight=weight)
+
+
+def _find_vectors(graph: Graph, first: int, dim: int) -> NDArray[np.float32]:
+    """The leading eigenvectors of every graph from number `first` on, `[N, dim]`."""
+    adjacency = _adjacency(graph)
+    embedding = np.zeros((graph.num_nodes, dim), dtype=np.float32)
+    for nodes in _equal_graphs(graph, lambda size: size * size):
+        size = nodes.shape[1]
+        found = min(first + dim, size)
+        matrix = _normalise(_cut(adjacency, nodes))
+        if size <= 64 or found >= size - 1:
+            _, vectors = np.linalg.eigh(_stack(matrix, size))
+        else:
+            vectors = np.stack([_solve(part, found, dim) for part in _split(matrix, size)])
+        vectors = vectors[:, :, ::-1][:, :, first:found]  # [graphs, size, found - first]
+        farthest = np.take_along_axis(vectors, np.abs(vectors).argmax(1)[:, None], 1)
+        embedding[nodes, : vectors.shape[2]] = vectors * np.where(farthest < 0, -1, 1)
+    return embedding
+
+
+def _solve(matrix: sp.csr_array, found: int, dim: int) -> NDArray:
+    """The leading eigenvectors of a large graph, by iteration; where that fails, as on a clique, all of them."""
+    random = np.random.default_rng(0)  # fixed, so that the answer is
+    start = random.standard_normal(matrix.shape[0])
+    restarts = {"rng": random} if "rng" in inspect.signature(sp.linalg.eigsh).parameters else {}  # SciPy 1.17 on
+    try:
+        return np.asarray(sp.linalg.eigsh(matrix, found, which="LA", v0=start, **restarts)[1])
+    except sp.linalg.ArpackError as error:
+        if matrix.shape[0] <= MOST_DENSE:
+            return np.linalg.eigh(matrix.toarray())[1][:, -found:]
+        reason = str(error).rstrip(".")
+        raise GpmError(
+            f"the {dim} Laplacian eigenvectors do not converge ({reason}); ask for fewer by pe_dim or modes."
+        ) from None
+
+
+def embed_returns(graph: Graph, dim: int, block: int = 512) -> NDArray[np.float32]:
+    """Probabilities that a walk is back at its start after 1 to `dim` steps (RWSE), exact unless that would take hours.
+
+    The columns of the identity are moved along in blocks, so memory stays at N x block; time grows as N x E x dim. In a
+    collection, graphs of equal size share their columns, so time grows as the sum of that over the graphs.
+    Above `MOST_WORK` they are estimated by `gpm.nn.positional.rwse_by_walks` and cached in the data root.
+    """
+    if _count_work(graph, dim) > MOST_WORK:
+        name = f"rwse-{dim}-{returns.count_walks()}"
+        return keep_positions(graph, name, dim, lambda: returns.estimate_returns(graph, dim))
+    adjacency = _adjacency(graph)
+    embedding = np.zeros((graph.num_nodes, dim), dtype=np.float32)
+    for nodes in _equal_graphs(graph, lambda size: size * min(size, block)):
+        step = _law(_cut(adjacency, nodes))
+        for rows, starts, state in _columns(nodes, block):
+            for power in range(dim):
+                state = step @ state  # state[i, j]: from i to node j of the same graph in so many steps
+                embedding[nodes.reshape(-1)[rows], power] = state[rows, starts]
+    return embedding
+
+
+def embed_rings(graph: Graph, dim: int, block: int = 512) -> NDArray[np.float32]:
+    """`log(1 + c)`, c the closed walks of 1 to `dim` steps from a node that never turn straight back.
+
+    The first of them round a ring has as many steps as the ring, so that rings of different sizes are told apart, which
+    return probabilities blur. Edges count in both directions, and once. Cost and memory are those of exact return
+    probabilities; a graph that would take hours is refused.
+    """
+    if _count_work(graph, dim) > MOST_WORK:
+        graphs = "" if graph.graph_ptr is None else f"{graph.num_graphs:,} graphs with "
+        raise GpmError(
+            f"rings of {graphs}{graph.num_nodes:,} nodes and {graph.num_edges:,} edges would take hours; use rwse."
+        )
+    adjacency = _adjacency(graph)
+    adjacency = sp.csr_array(((adjacency + adjacency.T) > 0).astype(np.float64))
+    adjacency.setdiag(0)
+    adjacency.eliminate_zeros()
+    embedding = np.zeros((graph.num_nodes, dim), dtype=np.float32)
+    for nodes in _equal_graphs(graph, lambda size: size * min(size, block)):
+        step = _cut(adjacency, nodes)
+        degree = step.sum(1)[:, None]
+        for rows, starts, identity in _columns(nodes, block):
+            before, state = identity, step @ identity
+            for power in range(dim):
+                embedding[nodes.reshape(-1)[rows], power] = np.log1p(state[rows, starts])
+                # One step more, less those that turn straight back; all but the first step may come from one node less.
+                back = degree if power == 0 else degree - 1
+                before, state = state, step @ state - back * before
+    return embedding
+
+
+def _columns(nodes: NDArray, block: int) -> Iterator[tuple[NDArray, NDArray, NDArray]]:
+    """The identity of some graphs of one size, in blocks of columns: rows and columns of its ones, and itself."""
+    size = nodes.shape[1]
+    for first in range(0, size, block):
+        columns = np.arange(min(block, size - first))
+        rows = (np.arange(len(nodes))[:, None] * size + first + columns).ravel()  # the node of each column
+        starts = np.tile(columns, len(nodes))
+        state = np.zeros((nodes.size, len(columns)))
+        state[rows, starts] = 1
+        yield rows, starts, state
+
+
+def _count_work(graph: Graph, dim: int) -> float:
+    """Multiplications of moving every node of a graph along every edge of it, `dim` times."""
+    pointer = _pointer(graph)
+    return float(np.diff(pointer) @ np.diff(graph.indptr[pointer]).astype(float)) * dim
+
+
+def _law(adjacency: sp.csr_array) -> sp.csr_array:
+    """The probabilities of a step from each node; a walk without a way out stays."""
+    degree = adjacency.sum(1)
+    step = sp.csr_array(sp.diags_array(np.where(degree > 0, 1 / np.maximum(degree, 1e-300), 0.0)) @ adjacency)
+    return sp.csr_array(step + sp.diags_array((degree == 0).astype(float)))
+
+
+def _adjacency(graph: Graph) -> sp.csr_array:
+    weight = np.ones(graph.num_edges) if graph.edge_weight is None else graph.edge_weight.astype(np.float64)
+    return sp.csr_array((weight, graph.indices, graph.indptr), shape=(graph.num_nodes, graph.num_nodes))
+
+
+def _normalise(adjacency: sp.csr_array) -> sp.csr_array:
+    """`D^-1/2 A D^-1/2` with edges in both directions."""
+    adjacency = adjacency.maximum(adjacency.T).tocsr()
+    degree = np.maximum(adjacency.sum(1), 1e-12)
+    scale = sp.diags_array(np.where(adjacency.sum(1) > 0, degree**-0.5, 0.0))
+    return sp.csr_array(scale @ adjacency @ scale)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Collections: graphs of equal size are worked on together.
+
+
+def _pointer(graph: Graph) -> NDArray:
+    return np.array([0, graph.num_nodes]) if graph.graph_ptr is None else graph.graph_ptr
+
+
+def _equal_graphs(graph: Graph, cost: Callable[[int], int]) -> Iterator[NDArray]:
+    """Nodes `[graphs, size]` of graphs of one size, as many at a time as fit into a batch by the cost of each."""
+    pointer = _pointer(graph)
+    sizes = np.diff(pointer)
+    for size in np.unique(sizes[sizes > 0]).tolist():
+        firsts = pointer[:-1][sizes == size]
+        many = max(1, BATCH // cost(size))
+        for at in range(0, len(firsts), many):
+            yield firsts[at : at + many, None] + np.arange(size)
+
+
+def _cut(matrix: sp.csr_array, nodes: NDArray) -> sp.csr_array:
+    """The rows and columns of some graphs of a block-diagonal matrix, as a smaller one."""
+    if nodes.size == matrix.shape[0]:
+        return matrix
+    rows = nodes.reshape(-1)
+    counts = matrix.indptr[rows + 1] - matrix.indptr[rows]
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    entries = np.repeat(matrix.indptr[rows] - indptr[:-1], counts) + np.arange(indptr[-1])
+    moved = np.repeat(nodes[:, 0] - np.arange(len(nodes)) * nodes.shape[1], nodes.shape[1])
+    columns = matrix.indices[entries] - np.repeat(moved, counts)
+    return sp.csr_array((matrix.data[entries], columns, indptr), shape=(len(rows), len(rows)))
+
+
+def _split(matrix: sp.csr_array, size: int) -> Iterator[sp.csr_array]:
+    for first in range(0, matrix.shape[0], size):
+        yield matrix if size == matrix.shape[0] else _cut(matrix, first + np.arange(size)[None])
+
+
+def _stack(matrix: sp.csr_array, size: int) -> NDArray:
+    """The dense blocks `[graphs, size, size]` of a block-diagonal matrix."""
+    stack = np.zeros((matrix.shape[0] // size, size, size))
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    stack[rows // size, rows % size, matrix.indices % size] = matrix.data
+    return stack

@@ -1,0 +1,206 @@
+"""Semantic path encoders: what a pattern passes through becomes one vector.
+
+Each encoder reads one scale at a time, as a dense block `[P, S]` of places among the batch's distinct tokens, so that
+there is no padding. A token is a node, with the edge into it, the mark on it and its position on the path where the
+model reads those. What depends on a token alone is computed once per distinct token and gathered.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from gpm.config import ModelOptions
+from gpm.nn.path_attention import infer_layer, path_layer, read_ahead
+
+
+@dataclass(frozen=True)
+class TokenMaps:
+    """What a path encoder reads of tokens, computed once per distinct one.
+
+    Attributes:
+        h: Mapped features `[U, d]`.
+        qkv: What the first layer makes of them: queries, keys and values `[U, 3d]` of a transformer, the three maps of
+            a convolution `[U, 3f]`; None for the other encoders.
+        ahead: What `infer_layer` reads, `[U, 4d + 2f]`, in inference by a single layer of one head; else None.
+    """
+
+    h: Tensor
+    qkv: Tensor | None = None
+    ahead: Tensor | None = None
+
+
+class MeanPath(nn.Module):
+    """The mean of the positions: `mean_i h_i`."""
+
+    def forward(self, tokens: TokenMaps, blocks: list[Tensor]) -> list[Tensor]:
+        return [functional.embedding(places, tokens.h).mean(1) for places in blocks]
+
+
+class GruPath(nn.Module):
+    """The last state of a GRU along the path."""
+
+    def __init__(self, width: int, layers: int) -> None:
+        super().__init__()
+        self.gru = nn.GRU(width, width, layers, batch_first=True)
+
+    def forward(self, tokens: TokenMaps, blocks: list[Tensor]) -> list[Tensor]:
+        return [self.gru(functional.embedding(places, tokens.h))[1][-1] for places in blocks]
+
+
+class ConvPath(nn.Module):
+    """Convolutions along the path, each over a position and its two neighbours, and the mean of the positions.
+
+    `x_i = relu(A h_(i-1) + B h_i + C h_(i+1))` with affine maps, of which those past an end are left out; a later layer
+    adds its input to that. The first layer's three maps are applied once per distinct token.
+    """
+
+    def __init__(self, width: int, layers: int, hidden: int) -> None:
+        super().__init__()
+        self.maps = nn.ModuleList(nn.Linear(width if i == 0 else hidden, 3 * hidden) for i in range(layers))
+        self.norms = nn.ModuleList(nn.LayerNorm(hidden) for _ in range(layers - 1))
+        self.shrink = nn.Linear(hidden, width)
+
+    def forward(self, tokens: TokenMaps, blocks: list[Tensor]) -> list[Tensor]:
+        assert tokens.qkv is not None
+        found = []
+        for places in blocks:
+            x = _shift_and_add(functional.embedding(places, tokens.qkv))
+            for norm, layer in zip(self.norms, self.maps[1:], strict=True):
+                x = x + _shift_and_add(layer(norm(x)))
+            found.append(functional.embedding(places, tokens.h).mean(1) + self.shrink(x.mean(1)))
+        return found
+
+
+def _shift_and_add(mapped: Tensor) -> Tensor:
+    """`relu(A x_(i-1) + B x_i + C x_(i+1))` from all three maps of every position, `[P, S, 3f]` to `[P, S, f]`."""
+    before, here, after = mapped.chunk(3, -1)
+    total = here + functional.pad(before[:, :-1], (0, 0, 1, 0)) + functional.pad(after[:, 1:], (0, 0, 0, 1))
+    return functional.relu(total)
+
+
+class PathLayer(nn.Module):
+    """One layer of a transformer along the path: `x + A(x)`, then `x + F(norm(x))`.
+
+    With one head the value map holds the output map too, and all three maps are linear in `h_i`, so they are applied
+    once per distinct token. In the last layer the mean over positions is taken before the second map of F, with which
+    it commutes.
+    """
+
+    def __init__(self, width: int, heads: int, hidden: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width) if heads > 1 else None
+        self.norm = nn.LayerNorm(width)
+        self.grow = nn.Linear(width, hidden)
+        self.shrink = nn.Linear(hidden, width)
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Attention among the positions of each path, `[P, S, d]` each."""
+        if self.heads == 1:
+            scores = torch.bmm(q, k.transpose(1, 2)) / math.sqrt(q.shape[-1])
+            return torch.bmm(scores.softmax(-1), v)
+        split = [t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in (q, k, v)]
+        joined = functional.scaled_dot_product_attention(*split).transpose(1, 2).flatten(2)
+        assert self.out is not None
+        return self.out(joined)
+
+    def first(self, tokens: TokenMaps, blocks: list[Tensor]) -> list[Tensor]:
+        """`x + A(x)` of every block, `[P, S, d]`."""
+        assert tokens.qkv is not None
+        found = []
+        for places in blocks:
+            qkv = functional.embedding(places, tokens.qkv)
+            found.append(functional.embedding(places, tokens.h) + self.attend(*qkv.chunk(3, -1)))
+        return found
+
+    def alone(self, tokens: TokenMaps, blocks: list[Tensor]) -> list[Tensor]:
+        """The whole of a one-headed layer, and the mean of its positions."""
+        norm, grow = (self.norm.weight, self.norm.bias), (self.grow.weight, self.grow.bias)
+        if tokens.ahead is not None:
+            means, hidden = infer_layer(tokens.ahead, norm, grow, blocks)
+        else:
+            assert tokens.qkv is not None
+            means, hidden = path_layer(tokens.h, tokens.qkv, norm, grow, blocks)
+        return [mean + self.shrink(z) for mean, z in zip(means, hidden, strict=True)]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """A later layer: `x + A(x)` of `[P, S, d]`."""
+        return x + self.attend(*self.qkv(x).chunk(3, -1))
+
+    def feed(self, x: Tensor) -> Tensor:
+        """`x + F(norm(x))`."""
+        return x + self.shrink(functional.relu_(self.grow(self.norm(x))))
+
+    def feed_mean(self, x: Tensor) -> Tensor:
+        """The mean over positions of `feed`: `[P, S, d]` to `[P, d]`."""
+        grown = functional.relu_(self.grow(self.norm(x)))
+        return x.mean(1) + self.shrink(grown.mean(1))
+
+
+def _is_special(h: Tensor) -> bool:
+    """Whether torch chooses types or makes kernels itself, which it does best with plain operations."""
+    return torch.is_autocast_enabled(h.device.type) or torch.compiler.is_compiling()
+
+
+class TransformerPath(nn.Module):
+    """A transformer along the path and the mean of its positions."""
+
+    def __init__(self, width: int, layers: int, heads: int, hidden: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(PathLayer(width, heads, hidden) for _ in range(layers))
+        self.single = layers == heads == 1
+
+    def forward(self, tokens: TokenMaps, blocks: list[Tensor]) -> list[Tensor]:
+        layers = cast(list[PathLayer], list(self.layers))
+        if tokens.ahead is not None or (self.single and not _is_special(tokens.h)):
+            return layers[0].alone(tokens, blocks)
+        states = layers[0].first(tokens, blocks)
+        for earlier, layer in pairwise(layers):
+            states = [layer(earlier.feed(x)) for x in states]
+        return [layers[-1].feed_mean(x) for x in states]
+
+
+class SemanticPath(nn.Module):
+    """The semantic path encoder that the options name."""
+
+    def __init__(self, options: ModelOptions) -> None:
+        super().__init__()
+        width = options.width or 0
+        hidden = max(1, round(options.path_ffn * width))
+        if options.path == "transformer":
+            self.encoder: nn.Module = TransformerPath(width, options.path_layers, options.path_heads, hidden)
+        elif options.path == "conv":
+            self.encoder = ConvPath(width, options.path_layers, hidden)
+        else:
+            self.encoder = GruPath(width, options.path_layers) if options.path == "gru" else MeanPath()
+
+    def map_tokens(self, h: Tensor) -> TokenMaps:
+        """What the encoder reads of some tokens, given their mapped features `[U, d]`."""
+        if isinstance(self.encoder, ConvPath):
+            return TokenMaps(h, self.encoder.maps[0](h))
+        if not isinstance(self.encoder, TransformerPath):
+            return TokenMaps(h)
+        return TokenMaps(h, cast(PathLayer, self.encoder.layers[0]).qkv(h))
+
+    def map_ahead(self, h: Tensor) -> TokenMaps:
+        """The same for tokens that inference will meet many times: as much as can be is computed now."""
+        maps = self.map_tokens(h)
+        encoder = self.encoder
+        if maps.qkv is None or not isinstance(encoder, TransformerPath) or not encoder.single or _is_special(h):
+            return maps
+        layer = cast(PathLayer, encoder.layers[0])
+        norm, grow = (layer.norm.weight, layer.norm.bias), (layer.grow.weight, layer.grow.bias)
+        return TokenMaps(h[:, :0], None, read_ahead(h, maps.qkv, norm, grow))
+
+    def forward(self, tokens: TokenMaps, blocks: list[Tensor]) -> list[Tensor]:
+        """Encode the paths of every block: `[P, d]` each."""
+        encoded: list[Tensor] = self.encoder(tokens, blocks)
+        return encoded

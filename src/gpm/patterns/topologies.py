@@ -1,0 +1,337 @@
+"""Topology: the shape of a pattern, as an integer key. Three kinds, each telling apart what its name says.
+
+- `loops`: which positions of the walk are the same node (the paper's anonymous walk).
+- `induced`: also which visited nodes are adjacent in the graph.
+- `shape`: the isomorphism class of the subgraph induced by the visited nodes, whatever the order of the visit.
+
+Keys depend on nothing but the pattern: they are equal across graphs, runs and machines. Self-loops do not count; in a
+directed graph `induced` keeps the direction of adjacency and `shape` ignores it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+
+from gpm.compute import CHUNK, threads_for
+from gpm.errors import GpmError
+from gpm.graph.graph import Graph
+from gpm.patterns.walks.kernels import contains
+from gpm.random_bits import GOLDEN_U, mix
+
+Kind = Literal["loops", "induced", "shape"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+MAX_POSITIONS = 64  # a pattern's adjacency is one 64-bit word per node
+EXACT_POSITIONS = 16  # up to here a `loops` key spells the anonymous walk out, four bits a position; above it is a hash
+EXACT_SHAPE = 9  # up to here different shapes have different keys: the tests count all graphs of so many nodes
+
+_ONE, _4, _60 = np.uint64(1), np.uint64(4), np.uint64(60)
+_LOOPS, _INDUCED, _SHAPE = range(3)
+
+
+@dataclass(frozen=True)
+class Topologies:
+    """The distinct topologies of some patterns.
+
+    Attributes:
+        kind: What they tell apart.
+        keys: `[T]`, int64.
+        codes: Anonymous walks `[T, n]`, -1 past the end; None for `shape`, which has no order.
+        adjacency: `[T, n, n]`, which of the visited nodes, in order of appearance, are adjacent; None for `loops`.
+        sizes: Visited nodes of each, `[T]`.
+    """
+
+    kind: Kind
+    keys: NDArray[np.int64]
+    codes: NDArray[np.int8] | None
+    adjacency: NDArray[np.bool_] | None
+    sizes: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+@njit(nogil=True)
+def _anonymise(walk, code):  # pragma: no cover - compiled
+    """Number the nodes of a walk by first appearance; returns how many there are. Stops at a negative node."""
+    distinct = 0
+    for i in range(walk.size):
+        if walk[i] < 0:
+            for j in range(i, walk.size):
+                code[j] = -1
+            break
+        code[i] = distinct
+        for j in range(i):
+            if walk[j] == walk[i]:
+                code[i] = code[j]
+                break
+        if code[i] == distinct:
+            distinct += 1
+    return distinct
+
+
+@njit(nogil=True)
+def _loops_key(code):  # pragma: no cover - compiled
+    positions = 0
+    while positions < code.size and code[positions] >= 0:
+        positions += 1
+    if positions <= EXACT_POSITIONS:
+        key = np.uint64(positions - 1) << _60  # position 0 is always 0, so four bits are free for the length
+        for i in range(1, positions):
+            key |= np.uint64(code[i]) << (_4 * np.uint64(i - 1))
+        return key
+    key = np.uint64(positions)
+    for i in range(positions):
+        key = mix(key + GOLDEN_U * np.uint64(code[i] + 1))
+    return key
+
+
+@njit(nogil=True)
+def _adjacency(where, walk, code, distinct, banned, node, rows):  # pragma: no cover - compiled
+    """Bit j of `rows[i]`: there is an edge from the i-th visited node to the j-th, other than a banned one."""
+    indptr, indices, directed = where
+    seen = 0
+    for i in range(walk.size):
+        if code[i] == seen:
+            node[seen] = walk[i]
+            rows[seen] = 0
+            seen += 1
+    for i in range(distinct):
+        degree = indptr[node[i] + 1] - indptr[node[i]]
+        for j in range(i):
+            a, b = node[i], node[j]
+            if directed:
+                forth, back = contains(indptr, indices, a, b), contains(indptr, indices, b, a)
+            elif degree <= indptr[b + 1] - indptr[b]:  # the shorter row answers for both
+                forth = back = contains(indptr, indices, a, b)
+            else:
+                forth = back = contains(indptr, indices, b, a)
+            if banned.size and ((a == banned[0] and b == banned[1]) or (a == banned[1] and b == banned[0])):
+                forth = back = False
+            rows[i] |= np.uint64(forth) << np.uint64(j)
+            rows[j] |= np.uint64(back) << np.uint64(i)
+
+
+@njit(nogil=True)
+def _rows_key(rows, distinct, key):  # pragma: no cover - compiled
+    for i in range(distinct):
+        key = mix((key ^ rows[i]) + GOLDEN_U * np.uint64(i + 1))
+    return key
+
+
+@njit(cache=True, nogil=True)
+def _keys(where, walks, banned, kind, first, last, keys):  # pragma: no cover - compiled
+    length = walks.shape[1]
+    code, node, rows = np.empty(length, np.int8), np.empty(length, np.int64), np.empty(length, np.uint64)
+    for w in range(first, last):
+        distinct = _anonymise(walks[w], code)
+        key = _loops_key(code)
+        if kind != _LOOPS:
+            _adjacency(where, walks[w], code, distinct, banned[w % banned.shape[0]], node, rows)
+            key = _rows_key(rows, distinct, mix(key) if kind == _INDUCED else np.uint64(distinct))
+        keys[w] = key
+
+
+@njit(cache=True, parallel=True)
+def _keys_parallel(where, walks, banned, kind, keys):  # pragma: no cover - compiled
+    count = walks.shape[0]
+    for chunk in prange((count + CHUNK - 1) // CHUNK):
+        last = min(count, (chunk + 1) * CHUNK)
+        _keys(where, walks, banned, kind, chunk * CHUNK, last, keys)
+
+
+@njit(cache=True, nogil=True)
+def _describe(where, walks, banned, codes, rows, sizes):  # pragma: no cover - compiled
+    node = np.empty(walks.shape[1], np.int64)
+    for w in range(walks.shape[0]):
+        sizes[w] = _anonymise(walks[w], codes[w])
+        if rows.size:
+            _adjacency(where, walks[w], codes[w], sizes[w], banned[w % banned.shape[0]], node, rows[w])
+
+
+@njit(nogil=True)
+def _count_bits(bits):  # pragma: no cover - compiled
+    count = 0
+    while bits:
+        bits &= bits - _ONE
+        count += 1
+    return count
+
+
+@njit(nogil=True)
+def _distinct_values(values):  # pragma: no cover - compiled
+    count = 0
+    for i in range(values.size):
+        count += 1
+        for j in range(i):
+            if values[j] == values[i]:
+                count -= 1
+                break
+    return count
+
+
+@njit(nogil=True)
+def _refine(rows, color, fresh):  # pragma: no cover - compiled
+    """Colour refinement: a node takes in the colours of its neighbours and, apart, of the others, until nothing splits.
+
+    Returns a hash of the colours' multiset.
+    """
+    n, classes, last = color.size, _distinct_values(color), 0
+    while True:
+        for i in range(n):
+            near, rest = np.uint64(0), np.uint64(0)
+            for j in range(n):
+                if (rows[i] >> np.uint64(j)) & _ONE:
+                    near += mix(color[j] + GOLDEN_U)
+                elif i != j:
+                    rest += mix(color[j] ^ GOLDEN_U)
+            fresh[i] = mix(mix(color[i] + np.uint64(3) * mix(near + _ONE)) + rest)
+        for i in range(n):
+            color[i] = fresh[i]
+        if classes == last:
+            break
+        last, classes = classes, _distinct_values(color)
+    total = np.uint64(n)
+    for i in range(n):
+        total += mix(color[i])
+    return mix(total)
+
+
+@njit(nogil=True)
+def _first_colors(rows, color):  # pragma: no cover - compiled
+    """Colour each node by its degree and the triangles and 4-cliques that it is in."""
+    n = color.size
+    for i in range(n):
+        triangles, cliques = 0, 0
+        for j in range(n):
+            if (rows[i] >> np.uint64(j)) & _ONE:
+                common = rows[i] & rows[j]
+                triangles += _count_bits(common)
+                for k in range(n):
+                    if (common >> np.uint64(k)) & _ONE:
+                        cliques += _count_bits(common & rows[k])
+        seen = np.uint64(_count_bits(rows[i])) + (np.uint64(triangles) << np.uint64(8))
+        color[i] = mix(seen + (np.uint64(cliques) << np.uint64(24)))
+
+
+@njit(cache=True, nogil=True)
+def _shape_keys(given, sizes, keys):  # pragma: no cover - compiled
+    """Hash the isomorphism class of graphs `given [T, n]` (rows of bits, made symmetric), of `sizes [T]` nodes.
+
+    Where refinement leaves alike nodes, each node in turn is singled out and refined again, and the hashes are summed.
+    """
+    for t in range(given.shape[0]):
+        n = sizes[t]
+        rows, color = np.zeros(n, np.uint64), np.empty(n, np.uint64)
+        own, fresh = np.empty(n, np.uint64), np.empty(n, np.uint64)
+        for i in range(n):
+            for j in range(n):
+                if i != j and (given[t, i] >> np.uint64(j)) & _ONE:
+                    rows[i] |= _ONE << np.uint64(j)
+                    rows[j] |= _ONE << np.uint64(i)
+        _first_colors(rows, own)
+        key = _refine(rows, own, fresh)
+        if _distinct_values(own) < n:
+            for v in range(n):
+                for i in range(n):
+                    color[i] = own[i]
+                color[v] = mix(color[v] ^ GOLDEN_U)
+                key += mix(_refine(rows, color, fresh))
+            key = mix(key)
+        keys[t] = key
+
+
+@njit(cache=True, nogil=True)
+def _distinct(keys, first, inverse):  # pragma: no cover - compiled
+    """Number distinct keys by first appearance with a hash table: `keys[first[k]]` is key k. Returns how many."""
+    slots = 1
+    while slots < 2 * keys.size:
+        slots *= 2
+    table, found = np.full(slots, -1, np.int64), 0
+    for i in range(keys.size):
+        slot = np.int64(mix(keys[i]) & np.uint64(slots - 1))
+        while table[slot] >= 0 and keys[first[table[slot]]] != keys[i]:
+            slot = (slot + 1) & (slots - 1)
+        if table[slot] < 0:
+            table[slot] = found
+            first[found] = i
+            found += 1
+        inverse[i] = table[slot]
+    return found
+
+
+def find_topologies(
+    graph: Graph, walks: NDArray, kind: Kind, *, forbidden: NDArray | None = None, threads: int | None = None
+) -> tuple[NDArray, Topologies]:
+    """Find the topology of every walk.
+
+    Args:
+        graph: Where they were walked; `loops` does not look at it.
+        walks: Nodes `[W, n]`, negative past the end of a shorter walk.
+        kind: What to tell apart.
+        forbidden: Per walk an edge `[W, 2]` to treat as if it were not there, in neither direction.
+        threads: At most so many; the result does not depend on it.
+
+    Returns:
+        Per walk its place in the table `[W]`, and the table of distinct topologies, in order of first appearance.
+    """
+    if kind not in KINDS:
+        raise GpmError(f"unknown topology {kind!r}; choose one of {', '.join(KINDS)}.")
+    if walks.ndim != 2 or not np.issubdtype(walks.dtype, np.integer):
+        raise GpmError(f"walks must be integers [W, n], got {walks.dtype} {list(walks.shape)}.")
+    if not 1 <= walks.shape[1] <= MAX_POSITIONS:
+        raise GpmError(f"topologies are kept for walks of 0 to {MAX_POSITIONS - 1} steps, got {walks.shape[1] - 1}.")
+    if walks.size and kind != "loops" and walks.max() >= graph.num_nodes:
+        raise GpmError(f"a walk visits node {walks.max()}, but nodes are numbered 0 to {graph.num_nodes - 1}.")
+    if forbidden is not None and forbidden.shape != (len(walks), 2):
+        raise GpmError(f"forbidden must have shape {[len(walks), 2]}, got {list(forbidden.shape)}.")
+    walks = np.ascontiguousarray(walks)
+    banned = np.empty((1, 0), np.int64) if forbidden is None else np.ascontiguousarray(forbidden, dtype=np.int64)
+    where = graph.indptr, graph.indices, graph.census.directed
+    keys = np.empty(len(walks), dtype=np.uint64)
+    with threads_for(threads, len(walks)) as parallel:
+        if parallel:
+            _keys_parallel(where, walks, banned, KINDS.index(kind), keys)
+        else:
+            _keys(where, walks, banned, KINDS.index(kind), 0, len(walks), keys)
+    first, inverse = distinct(keys)
+    table, codes = keys[first], np.empty((len(first), walks.shape[1]), dtype=np.int8)
+    rows = np.zeros((len(first), walks.shape[1]) if kind != "loops" else (0, 0), dtype=np.uint64)
+    sizes = np.empty(len(first), dtype=np.int64)
+    _describe(where, walks[first], banned if forbidden is None else banned[first], codes, rows, sizes)
+    if kind == "shape":
+        table = shape_keys(rows, sizes)
+        chosen, renamed = distinct(table)
+        inverse, table, rows, sizes = renamed[inverse], table[chosen], rows[chosen], sizes[chosen]
+    return inverse, Topologies(
+        kind=kind,
+        keys=table.view(np.int64),
+        codes=None if kind == "shape" else codes,
+        adjacency=None if kind == "loops" else _unpack(rows, symmetric=kind == "shape"),
+        sizes=sizes,
+    )
+
+
+def shape_keys(rows: NDArray[np.uint64], sizes: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Keys of the isomorphism classes of graphs given as adjacency bits `[T, n]`, of `sizes [T]` nodes."""
+    keys = np.empty(len(rows), dtype=np.uint64)
+    _shape_keys(rows, sizes, keys)
+    return keys
+
+
+def distinct(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where each distinct key first stands, in that order, and for every key its number among them."""
+    first, inverse = np.empty(len(keys), dtype=np.int64), np.empty(len(keys), dtype=np.int64)
+    count = _distinct(keys, first, inverse)
+    return first[:count], inverse
+
+
+def _unpack(rows: NDArray[np.uint64], symmetric: bool) -> NDArray[np.bool_]:
+    count, width = rows.shape
+    octets = rows.astype("<u8").view(np.uint8).reshape(count, width, 8)
+    adjacency = np.unpackbits(octets, axis=2, bitorder="little", count=width).view(np.bool_)
+    return adjacency | adjacency.transpose(0, 2, 1) if symmetric else adjacency

@@ -1,0 +1,241 @@
+"""The training of a model, as Lightning wants it: steps, validation, optimizer and schedule."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from typing import Any
+
+import lightning.pytorch as pl
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
+
+from gpm.config import Config
+from gpm.data.domain_data import DomainSplit
+from gpm.errors import GpmError
+from gpm.nn.predictor import Predictor, Predicts
+from gpm.random_bits import MASK, TRAINING_STEP, make_key
+from gpm.training.batches import Batch, Batches, Examples, Loader, Prepared, Times
+from gpm.training.distributed.ranks import ALONE, World
+
+VALIDATION_SHARE = 0.25  # of the cost of an epoch may go to validating it
+ADVERSARY = 5.0  # times as fast as the model learns its adversary, which otherwise lags behind what it is to judge
+BACKWARD = 2.0  # a training step costs its forward pass and about so many more
+
+
+class Ids(Dataset[Tensor]):
+    """Instance ids, taken a batch at a time."""
+
+    def __init__(self, ids: NDArray[np.int64]) -> None:
+        self.ids = torch.from_numpy(np.array(ids))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, places: Any) -> Tensor:
+        return self.ids[places]
+
+
+class Learner(pl.LightningModule):
+    """Trains a model on the instances of one graph or collection.
+
+    The random bits of a step (dropout, sign flips, non-edges) are a function of (seed, step, place in the batch), its
+    patterns of (seed, instance, step): a run that is resumed at an epoch goes on exactly as it would have, and ranks,
+    parts and workers change nothing but the order in which gradients are added up.
+
+    Args:
+        predictor: Model and what it reads.
+        examples: Instances and targets.
+        config: How to train.
+        world: The ranks that train together.
+        workers: Processes that draw and gather ahead; 0 for none.
+        adaptation: What is added to the loss for the sake of another domain, if anything.
+        sharded: Each rank keeps a piece of weights, gradients and the optimizer's state; the predictor's model is
+            whole, and gets the weights for validation.
+    """
+
+    def __init__(
+        self,
+        predictor: Predicts,
+        examples: Examples,
+        config: Config,
+        world: World = ALONE,
+        workers: int = 0,
+        sharded: bool = False,
+        adaptation: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        self.adaptation = adaptation
+        self.sharded = sharded and world.size > 1
+        self.model = copy.deepcopy(predictor.model) if self.sharded else predictor.model
+        self.averaged = copy.deepcopy(predictor.model).requires_grad_(False) if config.average else None
+        self.predictor, self.examples, self.config = predictor, examples, config
+        self.task, self.split = examples.task, examples.split
+        self.world = world
+        self._batches = Batches(
+            len(self.split.train), config.batch, config.seed,
+            steps=config.epoch_steps, rank=world.rank, ranks=world.size, parts=config.accumulate,
+        )  # fmt: skip
+        self.steps_per_epoch = self._batches.steps
+        reader = getattr(predictor, "reader", predictor)  # what a worker needs, without the model
+        self.loader = Loader(Prepared(examples, reader.prepare), self._batches, workers)
+        self.times, self._cut = Times(), False
+        self._lost, self._read, self._began = torch.zeros(()), 0, 0.0
+        self._compiled = [torch.compile(self.model, dynamic=True)] if config.compile else []  # in a list: no submodule
+
+    @property
+    def final_model(self) -> nn.Module:
+        """The weights that are validated and kept: averaged ones if the options say so."""
+        whole: nn.Module = self.predictor.model if self.sharded else self.model
+        kept: nn.Module = whole if self.averaged is None else self.averaged
+        return kept
+
+    def configure_model(self) -> None:
+        """Cut the model into pieces, once."""
+        if self.sharded and not self._cut:
+            from gpm.training.distributed.strategies import shard
+
+            self._cut = True
+            assert self.device_mesh is not None
+            shard(self.model, self.device_mesh["data_parallel"])
+
+    def train_dataloader(self) -> Loader:
+        return self.loader
+
+    def val_dataloader(self) -> DataLoader[Tensor]:
+        """One batch: the instances that this rank validates, and their places among all."""
+        mine = range(self.world.rank, len(self.split.val), self.world.size)
+        return DataLoader(Ids(self.split.val), sampler=[list(mine)], batch_size=None)
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        step = make_key(self.config.seed, TRAINING_STEP) + self.global_step * 4096
+        torch.manual_seed(make_key(step & MASK) >> 1)
+
+    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
+        return batch.to(device) if isinstance(batch, Batch) else batch
+
+    def on_train_epoch_start(self) -> None:
+        self._lost, self._read, self._began = torch.zeros((), device=self.device), 0, time.perf_counter()
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        model: Any = self._compiled[0] if self._compiled else self.model
+        self.times.add(batch.seconds)
+        if self.adaptation is not None:
+            return self._adapt(batch, model)
+        logits = self.predictor.compute(batch.content, model)
+        loss = self.task.loss(logits, batch.targets) if batch.share else logits.sum() * 0
+        self._note(loss, batch)
+        # Lightning averages over ranks and parts; scaled so, that average is the mean over all instances of the step.
+        pieces = self.world.size * self.config.accumulate
+        return loss if pieces == 1 else loss * (batch.share * pieces)
+
+    def _note(self, loss: Tensor, batch: Batch) -> None:
+        self._lost += loss.detach() * batch.terms
+        self._read += batch.terms
+
+    def _adapt(self, batch: Batch, model: Any) -> Tensor:
+        """The loss of the source's nodes, and what is added for the sake of the target's, which have no labels."""
+        assert isinstance(self.predictor, Predictor)
+        assert self.adaptation is not None
+        assert batch.inputs is not None
+        output = self.predictor.read(batch.content, model)
+        loss = self.task.loss(output.logits[: len(batch.targets)], batch.targets)
+        self._note(loss, batch)
+        progress = self.global_step / (self.config.epochs * self.steps_per_epoch)
+        for name, value in self.adaptation(output.embedding, batch.inputs, progress).items():
+            self.log(name, value, on_step=False, on_epoch=True, batch_size=len(batch.targets))
+            loss = loss + value
+        return loss
+
+    def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
+        if (batch_idx + 1) % self.config.accumulate:
+            return
+        if self.averaged is None:
+            return
+        horizon = self.config.average * self.steps_per_epoch
+        share = max(1 / (1 + horizon), 1 / (2 + 0.2 * self.global_step))  # at first the average is short
+        with torch.no_grad():
+            for kept, now in zip(self.averaged.parameters(), self.model.parameters(), strict=True):
+                kept.lerp_(now, share)
+            for kept, now in zip(self.averaged.buffers(), self.model.buffers(), strict=True):
+                kept.copy_(now)
+
+    @property
+    def val_patterns(self) -> int:
+        """Patterns per instance in validation: as given, or so many that it costs a quarter of an epoch."""
+        config = self.config
+        if config.val_patterns:
+            return config.val_patterns
+        read = min(len(self.split.train), self.steps_per_epoch * config.batch)
+        read *= 1 if self.examples.pairs is None else 2  # as many non-edges
+        validated = len(self.split.val) + len(getattr(self.split, "other", ()))
+        worth = VALIDATION_SHARE * (1 + BACKWARD) * config.patterns * read / max(1, validated)
+        return min(config.pool, max(config.patterns, int(worth) // len(config.lengths) * len(config.lengths)))
+
+    def on_validation_epoch_start(self) -> None:
+        """The training part of the epoch has ended: note what it took, and the mean loss over all ranks."""
+        if not self._began:
+            return
+        took, waited = time.perf_counter() - self._began, self.loader.waited
+        self.times.add({"total": took, "computing": took - waited, "waiting": waited if self.loader.workers else 0.0})
+        self.times.per_step = self.loader.per_step()
+        self._began = 0.0
+        if self.sharded:
+            from gpm.training.distributed.strategies import put_together
+
+            put_together(self.model, self.predictor.model)
+
+    def validation_step(self, batch: Tensor, batch_idx: int) -> None:
+        inputs, targets = self.examples.take(batch.cpu())
+        logits = self.predictor.logits(inputs, patterns=self.val_patterns, model=self.final_model)
+        logits = self.world.join(logits, len(self.split.val))
+        _, targets = self.examples.take(torch.from_numpy(np.array(self.split.val)))
+        for name, value in self.task.score(logits, targets).items():
+            self.log(f"val_{name}", value, batch_size=len(targets))
+        if isinstance(self.split, DomainSplit) and len(self.split.other):
+            self._validate_other(self.split.other)
+        lost, read = self.world.add_up(torch.stack([self._lost.cpu().double(), torch.tensor(float(self._read))]))
+        if read:
+            self.log("train_loss", lost / read, batch_size=len(targets))
+
+    def _validate_other(self, ids: NDArray) -> None:
+        """Score the part of the other domain, by which the epoch might have been chosen."""
+        inputs, _ = self.examples.take(torch.from_numpy(np.array(ids[self.world.rank :: self.world.size])))
+        logits = self.predictor.logits(inputs, patterns=self.val_patterns, model=self.final_model)
+        _, targets = self.examples.take(torch.from_numpy(np.array(ids)))
+        logits = self.world.join(logits, len(ids))
+        try:
+            scores = self.task.score(logits, targets)
+        except GpmError:  # labels that cannot be scored, all of one class say, must not end what does not go by them
+            scores = dict.fromkeys((self.task.metric, "loss"), float("nan"))
+        for name, value in scores.items():
+            self.log(f"other_{name}", value, batch_size=len(targets))
+
+    def configure_optimizers(self) -> Any:
+        decayed = [p for p in self.model.parameters() if p.ndim >= 2]
+        others = [p for p in self.model.parameters() if p.ndim < 2]
+        groups = [{"params": decayed, "weight_decay": self.config.decay}, {"params": others, "weight_decay": 0.0}]
+        if self.adaptation is not None:
+            adversary: dict[str, Any] = {"params": list(self.adaptation.parameters()), "weight_decay": 0.0}
+            groups.append(adversary | {"lr": ADVERSARY * self.config.lr})
+        # In mixed precision Lightning refuses to clip the gradients of a fused optimizer.
+        fused = self.device.type in ("cpu", "cuda") and self.config.precision == "32-true"
+        optimizer = torch.optim.AdamW([g for g in groups if g["params"]], lr=self.config.lr, fused=fused)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, self.rate)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def rate(self, step: int) -> float:
+        """The learning rate of a step as a share of its peak."""
+        whole = self.config.epochs * self.steps_per_epoch
+        warmup = min(self.config.warmup, whole // 5)  # a short training has a short one
+        if step < warmup:
+            return (step + 1) / warmup
+        if self.config.schedule == "constant":
+            return 1.0
+        if self.config.schedule == "noam":
+            return math.sqrt(max(warmup, 1) / max(step, 1))
+        return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - warmup) / max(1, whole - warmup))))

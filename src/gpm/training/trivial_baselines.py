@@ -1,0 +1,66 @@
+"""Baselines that a model has to beat: the most frequent class, and a network that sees features but no edges."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from gpm.data.splits import Split
+from gpm.graph.graph import Graph
+from gpm.nn.feature_map import FeatureMap, FeatureTable
+from gpm.tasks import ClassTask
+
+WIDTH, STEPS, CHECK_EVERY = 64, 400, 20
+
+
+def score_baselines(graph: Graph, task: ClassTask, split: Split, seed: int = 0) -> dict[str, float]:
+    """The metric of each baseline on the test part, between 0 and 1."""
+    return {"majority": score_majority(task, split), "mlp": score_mlp(graph, task, split, seed)}
+
+
+def score_majority(task: ClassTask, split: Split) -> float:
+    """Always say what is most frequent in training."""
+    known = task.targets[torch.tensor(split.train)]
+    if task.multilabel:
+        said = torch.logit(known.nanmean(0).clamp(1e-6, 1 - 1e-6))
+    else:
+        said = torch.bincount(known, minlength=task.outputs).float()
+    targets = task.targets[torch.tensor(split.test)]
+    return task.score(said.expand(len(targets), -1), targets)[task.metric]
+
+
+class _Mlp(nn.Module):
+    def __init__(self, table: FeatureTable, outputs: int) -> None:
+        super().__init__()
+        spec = table.spec()
+        self.input = FeatureMap(spec.node, spec.node_dim, spec.node_sizes, WIDTH)
+        self.input.fit(table.node)
+        self.rest = nn.Sequential(nn.ReLU(), nn.Dropout(0.5), nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Dropout(0.5))
+        self.head = nn.Linear(WIDTH, outputs)
+
+    def forward(self, table: FeatureTable, nodes: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.head(self.rest(self.input(table.node, nodes, 0.5)))
+        return logits
+
+
+def score_mlp(graph: Graph, task: ClassTask, split: Split, seed: int = 0) -> float:
+    """A two-layer network on the node's own features, its step chosen on validation."""
+    torch.manual_seed(seed)
+    table = FeatureTable(graph)
+    model = _Mlp(table, task.outputs)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=1e-2)
+    train, val, test = (torch.from_numpy(part.copy()) for part in (split.train, split.val, split.test))
+    chosen, best = 0.0, -1.0
+    for step in range(1, STEPS + 1):
+        batch = train[torch.randint(len(train), (min(len(train), 1024),))]
+        optimizer.zero_grad()
+        task.loss(model(table, batch), task.targets[batch]).backward()
+        optimizer.step()
+        if step % CHECK_EVERY == 0:
+            model.eval()
+            with torch.no_grad():
+                found = task.score(model(table, val), task.targets[val])[task.metric]
+                if found > best:
+                    best, chosen = found, task.score(model(table, test), task.targets[test])[task.metric]
+            model.train()
+    return chosen

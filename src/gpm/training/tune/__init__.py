@@ -1,0 +1,5 @@
+"""Search for the options that validate best on some data, and write them as a recipe."""
+
+from gpm.cli.tune import tune
+
+__all__ = ["tune"]

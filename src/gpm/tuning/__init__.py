@@ -1,5 +1,0 @@
-"""Search for the options that validate best on some data, and write them as a recipe."""
-
-from gpm.tuning.command import tune
-
-__all__ = ["tune"]
