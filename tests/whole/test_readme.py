@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import pkgutil
 import re
 import shlex
 from dataclasses import replace
@@ -146,6 +147,15 @@ def test_its_make_targets_exist() -> None:
     for page in PAGES:
         for target in re.findall(r"`make ([a-z-]+)`|^make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE):
             assert re.search(rf"^{''.join(target)}:", makefile, flags=re.MULTILINE), (page.name, target)
+
+
+def test_its_files_and_modules_exist() -> None:
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for file in re.findall(r"(?:tests|benchmarks|examples)/[a-z_/]+\.py", text):
+            assert (ROOT / file).is_file(), (page.name, file)
+        for name in re.findall(r"`(gpm\.(?!json)[a-z_.]+)[(`]", text):
+            pkgutil.resolve_name(name)
 
 
 def test_its_pages_exist() -> None:
