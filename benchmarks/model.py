@@ -192,7 +192,7 @@ def main() -> None:
     result = summarise(raw, load)
     given.out.parent.mkdir(parents=True, exist_ok=True)
     given.out.write_text(json.dumps(result, indent=1) + "\n")
-    update_readme(result)
+    update_page(result)
     print(f"written to {given.out}")
 
 
@@ -213,7 +213,7 @@ def summarise(raw: dict[str, Any], load: tuple[float, float, float]) -> dict[str
 
 
 def describe(result: dict[str, Any]) -> str:
-    """The figures in words, as the README shows them."""
+    """The figures in words, as the docs show them."""
     raw, machine = result["raw"], result["machine"]
     rows = []
     for kind, title in (
@@ -229,20 +229,19 @@ def describe(result: dict[str, Any]) -> str:
         [
             f"At width 256, batch 256, 16 patterns of lengths 2 to 8, on {machine['cores']} shared cores ({machine['processor']}), "
             f"{result['date']}, against the same",
-            "model written plainly and measured in turn (`make bench-model`, "
-            "[benchmarks/results/model.json](benchmarks/results/model.json)).",
-            "Written plainly, it makes the features of every position dense. Inference is time per node, over 1,024 nodes for the fast",
-            "model, which does some work once for all nodes, and over 32, as many as fit into memory, for the plain one.",
+            "model written plainly and measured in turn (`make bench-model`, `benchmarks/results/model.json`).",
+            "The plain model makes the features of every position dense. Inference is measured as time per node: over 1,024 nodes for the fast",
+            "model, which does some work once for all nodes, and over 32 for the plain one, as many as fit into memory.",
             "",
-            "| data | training step | inference, 128 patterns | peak memory | share of the step that its matrix products need |",
+            "| data | training step | inference, 128 patterns | peak memory | share of the step that matrix products need |",
             "|---|---|---|---|---|",
             *rows,
         ]
     )
 
 
-def update_readme(result: dict[str, Any], path: Path = Path("README.md")) -> None:
-    """Put the figures between the README's markers."""
+def update_page(result: dict[str, Any], path: Path = Path("docs/results.md")) -> None:
+    """Put the figures between the page's markers."""
     before, rest = path.read_text(encoding="utf-8").split(BEGIN)
     path.write_text(before + BEGIN + "\n" + describe(result) + "\n" + END + rest.split(END)[1], encoding="utf-8")
 

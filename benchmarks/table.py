@@ -54,8 +54,8 @@ def describe_nodes() -> str:
     """Node classification in words, as the README shows it."""
     results = read_results("node")
     lines = [
-        "Node classification, test part, mean ± standard deviation over seeds 0, 1, 2 (split and initialisation); each row is what",
-        "`gpm train RECIPE --seeds 3 --threads 1` printed on one shared core, and is kept in [results/node](results/node).",
+        "Node classification, test split, mean ± standard deviation over seeds 0, 1, 2 (split and initialisation). Each row is what",
+        "`gpm train RECIPE --seeds 3 --threads 1` printed on one shared core ([results/node](results/node)).",
         "",
         "| recipe | metric | gpm | the paper | width | training, per seed |",
         "|---|---|---|---|---|---|",
@@ -68,21 +68,21 @@ def describe_nodes() -> str:
         )
     lines += [
         "",
-        "Options were tuned on these same seeds, with the test figures of some dozens of trials in view (most for blog), so the",
-        "rows are likely somewhat better than a seed that nobody looked at.",
+        "The options were tuned on these same seeds, with the test figures of some dozens of trials in view (most for blog). A new seed is",
+        "likely to score somewhat lower.",
     ]
     for fresh in read_results("node-fresh"):
         seeds = ", ".join(map(str, fresh["seeds"]))
         lines.append(
-            f"The same recipe on seeds {seeds}, which nothing was tuned on, has **{fresh['mean']:.2f} ± {fresh['std']:.2f}** for "
-            f"{fresh['recipe']} ([results/node-fresh](results/node-fresh)): that is the figure to expect."
+            f"On seeds {seeds}, which were not used for tuning, {fresh['recipe']} reaches **{fresh['mean']:.2f} ± {fresh['std']:.2f}** "
+            "([results/node-fresh](results/node-fresh)): expect that figure."
         )
     notes = [f"{result['dataset']}: {result['note']}" for result in results if result["note"]]
     return "\n".join([*lines, *(["", " ".join(notes)] if notes else [])])
 
 
 def describe_links() -> str:
-    """Link prediction in words, as the README shows it."""
+    """Link prediction in words, as the docs show it."""
     order = {"strict": 0, "paper": 1}
     results = sorted(
         read_results("link"),
@@ -91,8 +91,8 @@ def describe_links() -> str:
     if not results:
         return NOT_YET
     lines = [
-        "Link prediction, test part, in percent, mean ± standard deviation over seeds (split and initialisation), kept in",
-        "[results/link](results/link). Every edge is ranked among all non-edges of its part, of which there are as many as edges.",
+        "Test split, in percent, mean ± standard deviation over seeds (split and initialisation), from `results/link`. Each edge is ranked",
+        "among all non-edges of its split; there are as many non-edges as edges.",
         "",
         "| dataset | protocol | model | Hits@20 | MRR | ROC-AUC | seeds | tuned by | training, per seed |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -105,26 +105,26 @@ def describe_links() -> str:
         )
     lines += [
         "",
-        "`strict` is the measure of quality: held-out edges can be seen nowhere. Under `paper`, the protocol of the published",
-        "figures, test edges are walked; it is there to compare with them and with nothing else ([docs/links.md](docs/links.md)).",
+        "`strict` measures quality: held-out edges are never visible. `paper` is the protocol of the published figures, under which test",
+        "edges are visible to the walks. Compare `paper` only with those figures ([Links](links.md)).",
     ]
     for result in results:
         if result["config"]["protocol"] == "paper" and result["model"] == "GPM" and result["paper_mean"] is not None:
             title = METRICS[result["metric"]].title
             lines.append(
-                f"The paper has {_paper(result)} {title} for {result['dataset']}, to be held beside `paper` alone."
+                f"The paper has {_paper(result)} {title} for {result['dataset']}, to be compared with `paper` only."
             )
     return "\n".join([*lines, *_explain_tuning("link")])
 
 
 def describe_graphs() -> str:
-    """Graph classification and regression in words, as the README shows it."""
+    """Graph classification and regression in words, as the docs show it."""
     results = sorted(read_results("graph"), key=lambda r: (r["dataset"], r["model"] != "GPM", r["model"]))
     if not results:
         return NOT_YET
     lines = [
-        "Whole graphs, test part, mean ± standard deviation (accuracy and ROC-AUC in percent, errors in the target's own units),",
-        "kept in [results/graph](results/graph). Seeds change split and initialisation, folds test every graph once.",
+        "Test split, mean ± standard deviation (accuracy and ROC-AUC in percent, errors in the units of the target), from `results/graph`.",
+        "Seeds change split and initialisation; folds test every graph once.",
         "",
         "| dataset | metric | model | test | over | the paper | tuned by | training, each |",
         "|---|---|---|---|---|---|---|---|",
@@ -174,7 +174,7 @@ def show_truth(result: Result) -> str:
 
 
 def describe_deletion() -> str:
-    """By how much answers fall without the best patterns, as the docs show it."""
+    """By how much predictions fall without the best patterns, as the docs show it."""
     path = ROOT / "results/explain/deletion.json"
     return show_deletion(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else NOT_YET
 
@@ -196,7 +196,7 @@ def show_deletion(result: Result) -> str:
 
 
 def describe_explained() -> str:
-    """How far explanations can be trusted, in two sentences, as the README shows it."""
+    """How far explanations can be trusted, in two sentences, as the docs show it."""
     paths = [ROOT / "results/explain" / f"{name}.json" for name in ("truth", "deletion")]
     if not all(path.is_file() for path in paths):
         return NOT_YET
@@ -211,24 +211,24 @@ def describe_explained() -> str:
     return "\n".join(
         [
             f"The best {truth['top']} patterns find planted motifs (houses, six-cycles, grids; mean over seeds {seeds}) with an edge-level ROC-AUC of",
-            f"**{ours:.3f}**; GNNExplainer on a GCN has {best['GNNExplainer']:.3f}, AttentionExplainer on a GAT {best['AttentionExplainer']:.3f}, and who just takes the",
-            f"nearest edges {best['nearest first']:.3f}. Leaving out the best tenth of the patterns costs the predicted class more probability",
-            f"than leaving out random walks of the same lengths does: {times} (medians over 100 test nodes;",
-            "[results/explain](results/explain), [docs/explain.md](docs/explain.md)).",
+            f"**{ours:.3f}** (GNNExplainer on a GCN {best['GNNExplainer']:.3f}, AttentionExplainer on a GAT {best['AttentionExplainer']:.3f}, the nearest edges",
+            f"without any model {best['nearest first']:.3f}). Removing the best tenth of the patterns lowers the probability of the predicted class more",
+            f"than removing random walks of the same lengths: {times} (medians over 100 test nodes;",
+            "`results/explain`; see [Explanations](explain.md)).",
         ]
     )
 
 
 def describe_tables() -> str:
-    """Datasets as plain tables beside the same ones by name, as the README shows it."""
+    """Datasets as plain tables beside the same ones by name, as the docs show it."""
     paths = sorted((ROOT / "results/tables").glob("*.json"))
     if not paths:
         return NOT_YET
     lines = [
-        "Known datasets, written as plain CSV files with their split as a column by [examples/to_csv.py](examples/to_csv.py), and trained by",
-        "the line that it prints; beside it the same options and seeds by the dataset's name. Test part, percent, mean ± standard",
-        "deviation over seeds ([results/tables](results/tables), `python benchmarks/tables.py`). Molecules are read as SMILES with other features",
-        "of atoms and bonds than the dataset's own, and two of MUTAG's 188 are no valid SMILES and are left out: there the figures are near, not equal.",
+        "Known datasets, written as plain CSV files with a split column by `examples/to_csv.py` and trained by the command that it prints,",
+        "compared with the same options and seeds on the named dataset. Test split, percent, mean ± standard deviation over seeds",
+        "(`results/tables`, `python benchmarks/tables.py`). For MUTAG the figures are close but not equal: atoms and bonds read from SMILES have other",
+        "features than the dataset, and two of its 188 molecules are not valid SMILES and are left out.",
         "",
         "| dataset | metric | as tables | by name | seeds with the same figure | trained by |",
         "|---|---|---|---|---|---|",
@@ -255,7 +255,7 @@ def describe_import() -> str:
         [
             f"A Parquet file of {result['edges'] / 1e6:,.0f} M edges between {result['nodes'] / 1e6:,.1f} M nodes with text ids ({result['file_gb']:.1f} GB) is imported in",
             f"{seconds['import']:.0f} s: **{result['ratio']:.1f} times** the {seconds['sort']:.0f} s that DuckDB alone takes to sort the same file by both columns, measured in turn,",
-            f"with {protocol['threads']} threads and `--memory {protocol['duckdb_memory_limit']}`. The process has never more than **{result['peak_rss_gb']:.1f} GB** of memory",
+            f"with {protocol['threads']} threads and `--memory {protocol['duckdb_memory_limit']}`. The process never uses more than **{result['peak_rss_gb']:.1f} GB** of memory",
             f"(`benchmarks/importing.py`, `benchmarks/results/importing.json`, {result['date']}).",
         ]
     )
@@ -319,19 +319,19 @@ def read_scale() -> Result:
 
 
 def describe_scale() -> str:
-    """What scale costs, in a few sentences, as the README shows it."""
+    """What scale costs, in a few sentences, as the docs show it."""
     found = read_scale()
     if not {"products", "steps", "ranks"} <= set(found):
         return NOT_YET
     products, steps, ranks = found["products"], found["steps"], found["ranks"]
     rows = steps["rows"]
     return "\n".join([
-        "A made-up graph of the size of ogbn-products (2,449,029 nodes, 123,718,024 directed edges, 100 features, 47 classes) is generated,",
-        f"imported, trained on for {products['steps']} steps and scored on all 2.2 million test nodes within **{products['peak_gb']:.1f} GB** of resident memory, mapped",
-        f"pages included ({products['test']['accuracy']:.1%} of them right, where a network on features alone has {products['features_alone']:.1%}). A training step costs",
-        f"**{steps['growth']:.2f} times** as much on {rows[-1]['nodes']:,} nodes as on {rows[0]['nodes']:,}. Two ranks of one thread are **{ranks['speedup']:.2f} times** as fast as one, on the same",
-        f"curve (largest difference {ranks['largest_difference_of_curves']:.1e}); {ranks['communicating_share']:.1%} of their time is communication. Measured on two shared cores without a GPU:",
-        "[results/scale](results/scale), [docs/scale.md](docs/scale.md).",
+        "A synthetic graph of the size of ogbn-products (2,449,029 nodes, 123,718,024 directed edges, 100 features, 47 classes) is generated,",
+        f"imported, used for {products['steps']} training steps and scored on all 2.2 million test nodes within **{products['peak_gb']:.1f} GB** of resident memory, mapped",
+        f"pages included (test accuracy {products['test']['accuracy']:.1%}; a network on features alone {products['features_alone']:.1%}). A training step costs",
+        f"**{steps['growth']:.2f} times** as much on {rows[-1]['nodes']:,} nodes as on {rows[0]['nodes']:,}. Two ranks of one thread are **{ranks['speedup']:.2f} times** as fast as one, with the",
+        f"same training curve (largest difference {ranks['largest_difference_of_curves']:.1e}); {ranks['communicating_share']:.1%} of their time is communication. Measured on two shared cores without",
+        "a GPU (`results/scale`; see [Scale](scale.md)).",
     ])  # fmt: skip
 
 
@@ -345,7 +345,7 @@ def describe_scale_tables() -> str:
         f"On two shared cores without a GPU ({products['measured']['date']}). {products['what'][0].upper()}{products['what'][1:]}:",
         "",
     ]
-    lines += ["| stage | seconds | peak of resident memory |", "|---|---|---|"]
+    lines += ["| stage | seconds | peak resident memory |", "|---|---|---|"]
     lines += [
         f"| {name} | {stage['seconds']:,.0f} | {stage['peak_gb']:.2f} GB |"
         for name, stage in products["stages"].items()
@@ -357,8 +357,8 @@ def describe_scale_tables() -> str:
     lines += [
         "",
         f"All {walks['walks']:,} walks of eight steps (128 from every node) take {walks['seconds']:.0f} s. The paper has 2 minutes on an A40; a copy here moves",
-        f"{statistics.median(walks['bandwidth_gb_s']):.1f} GB/s, {walks['ratio_of_bandwidths']:.0f} times less than the A40's 696 GB/s, by which {walks['allowed_seconds']:,.0f} s would be the same.",
-        "", "| nodes | sampling | gathering | computing | a step |", "|---|---|---|---|---|",
+        f"{statistics.median(walks['bandwidth_gb_s']):.1f} GB/s, {walks['ratio_of_bandwidths']:.0f} times less than the A40's 696 GB/s; scaled by that, 2 minutes correspond to {walks['allowed_seconds']:,.0f} s.",
+        "", "| nodes | sampling | gathering | computing | whole step |", "|---|---|---|---|---|",
     ]  # fmt: skip
     lines += [
         f"| {row['nodes']:,} | "
@@ -368,14 +368,14 @@ def describe_scale_tables() -> str:
     ]
     lines += [
         "",
-        "![The cost of a step by the size of the graph](scale-steps.svg)",
+        "![Cost of a training step by graph size](scale-steps.svg)",
         "",
         f"{steps['what'][0].upper()}{steps['what'][1:]}.",
         "",
     ]
     peer = f"{ranks['sage_speedup']:.2f} times" if ranks.get("sage_speedup") else "not measured"
     rates = {key: statistics.median(each) for key, each in ranks["steps_per_second"].items()}
-    lines += ["| one thread each, batch of 512 | one rank | two ranks | speed |", "|---|---|---|---|"]
+    lines += ["| one thread per rank, batch 512 | one rank | two ranks | speed-up |", "|---|---|---|---|"]
     lines += [f"| gpm | {rates['gpm 1']:.2f} steps/s | {rates['gpm 2']:.2f} steps/s | {ranks['speedup']:.2f} times |"]
     if "sage 2" in rates:
         lines += [
@@ -383,7 +383,7 @@ def describe_scale_tables() -> str:
         ]
     lines += [
         "", f"The curves of one rank and of two differ by at most {ranks['largest_difference_of_curves']:.1e} in loss and accuracy; test accuracy is {ranks['test']['1']['accuracy']:.2%} and {ranks['test']['2']['accuracy']:.2%}; {ranks['communicating_share']:.1%} of the time",
-        "of two ranks is communication, waiting for each other included.", "",
+        "of two ranks is communication, including waiting.", "",
         "| size | parameters, Arxiv | the paper | parameters, Products | the paper | loss of three steps |", "|---|---|---|---|---|---|",
     ]  # fmt: skip
     lines += [
@@ -427,14 +427,14 @@ SHIFT_ROWS = {
 
 
 def describe_shift() -> str:
-    """Learning from one graph for another, as the README shows it."""
+    """Learning from one graph for another, as the docs show it."""
     summary = _read_shift()
     if not summary:
         return NOT_YET
     lines = [
-        "Test part of the target, mean ± standard deviation over seeds 0, 1, 2; accuracy, for Twitch ROC-AUC (mean over five targets).",
-        "First the epoch is chosen by a fifth of the target's labels, as the paper does; in brackets by the source, honestly. Behind",
-        "the bar the paper's figure ([results/shift](results/shift), [docs/shift.md](docs/shift.md)).",
+        "Test split of the target, mean ± standard deviation over seeds 0, 1, 2; accuracy, for Twitch ROC-AUC (mean over five targets). For the",
+        "first figure the epoch is chosen by a fifth of the target's labels, as in the paper. For the figure in brackets it is chosen on the source,",
+        "so no label of the target is used. The figure after the bar is the paper's (`results/shift`).",
         "",
         f"| | {' | '.join(SHIFT_PAIRS[name] for name in summary['pairs'])} |",
         f"|---|{'---|' * len(summary['pairs'])}",
@@ -444,17 +444,10 @@ def describe_shift() -> str:
         lines.append(f"| {title} | {' | '.join(cells)} |")
     notes = dict.fromkeys(pair["note"] for pair in summary["pairs"].values())
     told = [
-        "SSReg was published as an addition to an adversarial loss, so the paper's row of it stands beside both of ours. Options of GPM were",
-        "chosen in some dozens of trials, those of the baselines in three each (GAT on Twitch has GCN's), by the target's validation part on seed 100 (its test part was in view); no figure is of that seed.",
+        "SSReg was published as an addition to an adversarial loss, so the paper's SSReg figure is shown in both of our SSReg rows. The options of",
+        "GPM were chosen in some dozens of trials, those of each baseline in three (GAT on Twitch uses GCN's), by the target's validation split on seed 100, with its test split in view. No figure uses that seed.",
     ]
     return "\n".join([*lines, "", *told, *notes])
-
-
-def describe_shift_in_docs() -> str:
-    """The same without links, which lead elsewhere from there."""
-    return describe_shift().replace(
-        "([results/shift](results/shift), [docs/shift.md](docs/shift.md))", "(`results/shift`)"
-    )
 
 
 def describe_planted_shift() -> str:
@@ -465,8 +458,8 @@ def describe_planted_shift() -> str:
     mean, share, harm = planted["mean"], planted["recovered_share"], planted["harm_without_shift"]
     lines = [
         f"On a pair whose shift is known (`gpm.data.synthetic.shifted_pair`, {planted['shift']:g} standard deviations; epoch chosen on the source,",
-        f"mean over three seeds) the plain model loses {planted['lost']:.1f} points. What adaptation recovers of them, and what it costs where",
-        "there is no shift:",
+        f"mean over three seeds) the plain model loses {planted['lost']:.1f} points. The table shows how much adaptation recovers, and what it costs",
+        "without a shift:",
         "",
         "| | no shift | shift | recovered | cost without shift |",
         "|---|---|---|---|---|",
@@ -544,34 +537,33 @@ def _tuned(table: str, result: Result) -> str:
 
 
 def _explain_tuning(table: str) -> list[str]:
-    rest = "those of the recipe, but for what the file names as changed."
+    rest = "the options of the recipe, except those that the file lists as changed."
     if not (ROOT / "results" / table / LOG).is_file():
-        return ["", f"The options are {rest}"]
+        return ["", f"All rows use {rest}"]
     return [
         "",
-        "Where trials are given, the options are the best of so many by the validation figure of seed 100",
-        f"([trials.json](results/{table}/{LOG}), `make bench-compare`); a dash: {rest}",
+        "Rows with trials use the best options of that many trials, by the validation figure of seed 100",
+        f"(`results/{table}/{LOG}`, `make bench-compare`). Rows with a dash use {rest}",
     ]
 
 
 PLACES = [
     Place("README.md", "results", describe_nodes),
-    Place("README.md", "link results", describe_links),
-    Place("README.md", "graph results", describe_graphs),
+    Place("docs/results.md", "link results", describe_links),
+    Place("docs/results.md", "graph results", describe_graphs),
     Place("docs/links.md", "leaks", describe_leaks),
-    Place("README.md", "explain results", describe_explained),
+    Place("docs/results.md", "explain results", describe_explained),
     Place("docs/explain.md", "planted motifs", describe_truth),
     Place("docs/explain.md", "deletion", describe_deletion),
-    Place("README.md", "tables", describe_tables),
+    Place("docs/results.md", "tables", describe_tables),
     Place("docs/tables.md", "import", describe_import),
     Place("docs/trust.md", "kills", describe_kills),
     Place("docs/trust.md", "fuzz", describe_fuzz),
     Place("docs/trust.md", "roundtrip", describe_roundtrip),
-    Place("README.md", "scale", describe_scale),
+    Place("docs/results.md", "scale", describe_scale),
     Place("docs/scale.md", "scale", describe_scale_tables),
     Place("docs/scale.md", "plan", describe_plan),
-    Place("README.md", "shift", describe_shift),
-    Place("docs/shift.md", "shift", describe_shift_in_docs),
+    Place("docs/shift.md", "shift", describe_shift),
     Place("docs/shift.md", "planted shift", describe_planted_shift),
 ]
 

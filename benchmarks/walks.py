@@ -340,7 +340,7 @@ def main() -> None:
     given.out.parent.mkdir(parents=True, exist_ok=True)
     given.out.write_text(json.dumps(result, indent=1) + "\n")
     if peers:
-        update_readme(result)
+        update_page(result)
     print(f"written to {given.out}")
 
 
@@ -350,13 +350,13 @@ def processor() -> str:
 
 
 def describe(result: dict[str, Any]) -> str:
-    """The figures in words, as the README shows them."""
+    """The figures in words, as the docs show them."""
     rates, peers = result["raw"]["uniform"]["walks_per_s"], result["uniform_vs_peers"]
     pecanpy = peers["pecanpy FirstOrderUnweighted"]
-    return f"""On {result["machine"]["cores"]} shared cores ({result["machine"]["processor"]}), walks of {LENGTH} steps, {result["date"]}; each line compares what was measured
-in turn in one run (`make bench-walks`, [benchmarks/results/walks.json](benchmarks/results/walks.json)).
+    return f"""On {result["machine"]["cores"]} shared cores ({result["machine"]["processor"]}), walks of {LENGTH} steps, {result["date"]}; each row compares measurements
+taken in turn in one run (`make bench-walks`, `benchmarks/results/walks.json`).
 
-| power-law graph | gpm | beside it |
+| power-law graph | gpm | compared with |
 |---|---|---|
 | 2 M nodes, 50 M edges, uniform | {rates["gpm"] / 1e6:.1f} M walks/s | {result["uniform_vs_loop"]:.1f}x a compiled loop that draws the same walks one after the other |
 | the same | | {peers["ensmallen"]:.0f}x ensmallen, {peers["csrgraph"]:.0f}x csrgraph, {pecanpy:.0f}x pecanpy |
@@ -367,8 +367,8 @@ in turn in one run (`make bench-walks`, [benchmarks/results/walks.json](benchmar
 | building 50 M edges | {statistics.median(result["raw"]["build"]["seconds"]["build"]):.1f} s | {result["build_vs_argsort"]:.2f}x the time of NumPy's argsort of the sources, {result["build_memory_per_input_byte"]:.1f}x the input's bytes |"""
 
 
-def update_readme(result: dict[str, Any], path: Path = Path("README.md")) -> None:
-    """Put the figures between the README's markers."""
+def update_page(result: dict[str, Any], path: Path = Path("docs/results.md")) -> None:
+    """Put the figures between the page's markers."""
     before, rest = path.read_text(encoding="utf-8").split(BEGIN)
     path.write_text(before + BEGIN + "\n" + describe(result) + "\n" + END + rest.split(END)[1], encoding="utf-8")
 

@@ -1,9 +1,9 @@
-"""Write datasets that everybody knows as plain CSV files, the way an export of your own would look.
+"""Write well-known datasets as plain CSV files, as an export of your own data would look.
 
     python examples/to_csv.py actor tables/actor          # edges.csv and nodes.csv, with a split column
     python examples/to_csv.py mutag tables/mutag          # molecules.csv: SMILES and a class
 
-Then, without any code (the script prints the line that goes with the dataset):
+Then train on the files (the script prints the command for the dataset):
 
     gpm train tables/actor/edges.csv --nodes tables/actor/nodes.csv --target label --recipe actor
     gpm train tables/mutag/molecules.csv --smiles smiles --target mutagenic --recipe mutag
@@ -30,7 +30,7 @@ BONDS = ("AROMATIC", "SINGLE", "DOUBLE", "TRIPLE")
 
 
 def write(path: Path, header: list[str], rows: Iterable[Iterable[Any]]) -> None:
-    """One CSV file."""
+    """Write one CSV file."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(header)
@@ -38,7 +38,7 @@ def write(path: Path, header: list[str], rows: Iterable[Iterable[Any]]) -> None:
 
 
 def name_parts(split: Split, count: int) -> list[str]:
-    """The part of every instance, empty for those in none."""
+    """Return the split of every instance; empty for instances in no split."""
     words = np.full(count, "", dtype="<U5")
     for part in PARTS:
         words[getattr(split, part)] = part
@@ -46,7 +46,7 @@ def name_parts(split: Split, count: int) -> list[str]:
 
 
 def write_nodes(name: str, folder: Path, seed: int) -> str:
-    """A graph with labelled nodes as edges.csv and nodes.csv; returns the flags that go with it."""
+    """Write a graph with labelled nodes as edges.csv and nodes.csv; return the flags to train on them."""
     data = load_task_data(name, "node")
     graph = data.graph
     directed = graph.census.directed
@@ -66,20 +66,20 @@ def write_nodes(name: str, folder: Path, seed: int) -> str:
 
 
 def shorten(x: Features, node: int) -> list[str]:
-    """Numbers with all their digits, whole ones without a point."""
+    """Format the features of a node with all their digits, integers without a decimal point."""
     row = np.asarray(x[[node]].todense() if hasattr(x, "todense") else x[node]).ravel()
     return [str(int(value)) if value == int(value) else repr(float(value)) for value in row.tolist()]
 
 
 def write_molecules(name: str, folder: Path, seed: int) -> str:
-    """MUTAG's atoms and bonds as SMILES in molecules.csv; returns the flags that go with it."""
+    """Write the molecules of MUTAG as SMILES in molecules.csv; return the flags to train on them."""
     from rdkit import Chem
 
     data = load_task_data(name)
     parts = name_parts(data.make_split(seed), data.graph.num_graphs)
-    answers = ("no", "yes")
+    labels = ("no", "yes")
     rows = [
-        (Chem.MolToSmiles(draw(one)), answers[int(one.y)], part)
+        (Chem.MolToSmiles(draw(one)), labels[int(one.y)], part)
         for one, part in zip(load_dataset(name), parts, strict=True)
     ]
     write(folder / "molecules.csv", ["smiles", "mutagenic", "part"], rows)
@@ -87,7 +87,7 @@ def write_molecules(name: str, folder: Path, seed: int) -> str:
 
 
 def draw(data: Any) -> Any:
-    """A molecule from atoms and bonds, with the charges that the file leaves out."""
+    """Build a molecule from atoms and bonds, with the charges that the dataset leaves out."""
     from rdkit import Chem
 
     molecule = Chem.RWMol()
@@ -114,12 +114,12 @@ def main() -> None:
     """Read the arguments and write the files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset", help="a named dataset of nodes (actor, twitch-pt, karate, ...), or mutag")
-    parser.add_argument("folder", type=Path, help="where to write")
-    parser.add_argument("--seed", type=int, default=0, help="which of the dataset's splits the column 'part' has")
-    given = parser.parse_args()
-    given.folder.mkdir(parents=True, exist_ok=True)
-    writer = write_molecules if given.dataset == "mutag" else write_nodes
-    print(f"gpm train {writer(given.dataset, given.folder, given.seed)} --seed {given.seed}")
+    parser.add_argument("folder", type=Path, help="output folder")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the split in the column 'part'")
+    arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    writer = write_molecules if arguments.dataset == "mutag" else write_nodes
+    print(f"gpm train {writer(arguments.dataset, arguments.folder, arguments.seed)} --seed {arguments.seed}")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""The README says what is true: its Python runs, its commands exist, its figures are those of the committed results."""
+"""README and docs say what is true: their Python runs, their commands exist, their figures are the committed ones."""
 
 from __future__ import annotations
 
 import importlib
 import json
+import pkgutil
 import re
 import shlex
 from dataclasses import replace
@@ -17,7 +18,8 @@ from gpm.__main__ import COMMANDS, main
 from gpm.training.recipes import Recipe, find_recipe
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+README = "\n".join((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/commands.md"))
 SMALL = ["--epochs", "1", "--width", "16"]
 QUICK = {"train": SMALL, "plan": SMALL, "tune": [*SMALL, "--trials", "2"]}
 SMILES = ["C" * n + end for n in range(1, 7) for end in ("", "O", "N", "C(=O)O", "c1ccccc1")]
@@ -142,14 +144,24 @@ def test_its_commands_name_what_there_is() -> None:
 
 def test_its_make_targets_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+    for page in PAGES:
         for target in re.findall(r"`make ([a-z-]+)`|^make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE):
             assert re.search(rf"^{''.join(target)}:", makefile, flags=re.MULTILINE), (page.name, target)
 
 
+def test_its_files_and_modules_exist() -> None:
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for file in re.findall(r"(?:tests|benchmarks|examples)/[a-z_/]+\.py", text):
+            assert (ROOT / file).is_file(), (page.name, file)
+        for name in re.findall(r"`(gpm\.(?!json)[a-z_.]+)[(`]", text):
+            pkgutil.resolve_name(name)
+
+
 def test_its_pages_exist() -> None:
-    for link in re.findall(r"\]\(((?!http)[^)#]+)\)", README):
-        assert (ROOT / link).exists(), link
+    for page in PAGES:
+        for link in re.findall(r"\]\(((?!http)[^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / link).exists(), (page.name, link)
 
 
 @pytest.mark.parametrize("name", ["walks", "model"])
@@ -157,7 +169,8 @@ def test_its_figures_are_the_committed_ones(name: str, monkeypatch: pytest.Monke
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     benchmark = importlib.import_module(name)
     result = json.loads((ROOT / f"benchmarks/results/{name}.json").read_text(encoding="utf-8"))
-    shown = README.split(benchmark.BEGIN)[1].split(benchmark.END)[0].strip()
+    page = (ROOT / "docs/results.md").read_text(encoding="utf-8")
+    shown = page.split(benchmark.BEGIN)[1].split(benchmark.END)[0].strip()
     assert shown == benchmark.describe(result)
 
 
