@@ -75,13 +75,13 @@ bench-scale: setup
 	@$(BIN)/python benchmarks/scale.py summary
 	@$(BIN)/python benchmarks/table.py
 
-# Hours of training: from one graph to another, plain and adapted, beside baselines; then the tables of the README.
+# Hours of training: from one graph to another, plain and adapted, beside baselines; then the tables of the docs.
 bench-shift: setup
 	@$(BIN)/python benchmarks/shift.py planted
 	@$(BIN)/python benchmarks/shift.py table
 	@$(BIN)/python benchmarks/table.py
 
-# Hours of training: GPM beside baselines on links and graphs, then the tables of the README.
+# Hours of training: GPM beside baselines on links and graphs, then the tables of the docs.
 bench-compare: setup
 	@$(BIN)/python benchmarks/compare.py cora-link pubmed-link imdb-b proteins nci1
 	@$(BIN)/python benchmarks/table.py
