@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -17,11 +17,15 @@ from gpm.graph import coerce as intake
 from gpm.graph import csr
 from gpm.graph.coerce import Features
 from gpm.graph.names import Name, Names
+from gpm.io.json_schema import Count
 from gpm.io.npy import freeze, thaw
 
 if TYPE_CHECKING:
     import networkx as nx
     from torch_geometric.data import Data
+
+
+SPARSE = ("indptr", "indices", "data")  # the arrays of a sparse matrix, in the order in which they are digested
 
 
 @dataclass(frozen=True)
@@ -38,10 +42,10 @@ class Census:
     """
 
     directed: bool
-    isolated: int
-    self_loops: int
-    duplicates: int
-    loop_entries: int
+    isolated: Count
+    self_loops: Count
+    duplicates: Count
+    loop_entries: Count
     dropped_loops: bool
     merged: bool
     mirrored: bool
@@ -314,11 +318,18 @@ class Graph:
             parts.append(f"{self.x.shape[1]:,} {_kind(self.x)}")
         return ", ".join(parts)
 
-    def header(self) -> dict[str, Any]:
-        """The facts that a saved graph's header repeats."""
-        return {"num_nodes": self.num_nodes, "num_edges": self.num_edges, "num_graphs": self.num_graphs} | asdict(
-            self.census
-        )
+    def arrays(self) -> dict[str, NDArray]:
+        """Return every array of the graph under the name that its file has in a graph folder."""
+        arrays: dict[str, NDArray] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if sp.issparse(value):
+                arrays |= {f"{field.name}.{part}": getattr(value, part) for part in SPARSE}
+            elif isinstance(value, Names):
+                arrays |= {f"{field.name}.{key}": array for key, array in sorted(value.arrays().items())}
+            elif isinstance(value, np.ndarray):
+                arrays[field.name] = value
+        return arrays
 
     def __repr__(self) -> str:
         return f"Graph({self.summary()})"

@@ -22,11 +22,12 @@ from numpy.typing import NDArray
 
 from gpm.graph import csr
 from gpm.graph.names import Names
+from gpm.io.cache import data_root, remove_oldest
 
 if TYPE_CHECKING:
     from gpm.graph.graph import Graph
 
-_MOST_NOTES = 1000
+_MAX_MARKS = 1000
 _KINDS: dict[str, tuple[type, ...]] = {
     "edge_ids": (np.int32, np.int64),
     "edge_weight": (np.float32, np.float64),
@@ -159,32 +160,24 @@ def _rises(pointer: NDArray, last: int) -> bool:
     return bool(len(pointer) and pointer[0] == 0 and pointer[-1] == last and (pointer[1:] >= pointer[:-1]).all())
 
 
-# Notes on folders that were found sound
+# Folders that were validated before
 
 
-def is_noted(checksum: str, files: Iterable[Path]) -> bool:
-    """Whether a folder with this header and these very files was found sound before."""
-    return _note(checksum, files).is_file()
+def is_remembered(checksum: str, files: Iterable[Path]) -> bool:
+    """Return True if a folder with this header and these very files was validated before."""
+    return _mark(checksum, files).is_file()
 
 
-def note(checksum: str, files: Iterable[Path]) -> None:
-    """Remember that a folder is sound; where that cannot be written, it is read again the next time."""
-    path = _note(checksum, files)
+def remember(checksum: str, files: Iterable[Path]) -> None:
+    """Remember that a folder is valid; where that cannot be written, the folder is validated again next time."""
+    path = _mark(checksum, files)
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-        notes = sorted(path.parent.iterdir(), key=lambda note: note.stat().st_mtime)
-        for old in notes[:-_MOST_NOTES]:
-            old.unlink(missing_ok=True)
+        remove_oldest(path.parent, _MAX_MARKS)
 
 
-def _note(checksum: str, files: Iterable[Path]) -> Path:
+def _mark(checksum: str, files: Iterable[Path]) -> Path:
     stats = [(path.name, path.stat()) for path in files]
-    known = [checksum, *sorted((n, s.st_size, s.st_mtime_ns, s.st_ino, s.st_dev) for n, s in stats)]
-    return _notes_folder() / hashlib.sha256(json.dumps(known).encode()).hexdigest()
-
-
-def _notes_folder() -> Path:
-    from gpm.data.catalog import data_root
-
-    return data_root() / "sound"
+    identity = [checksum, *sorted((n, s.st_size, s.st_mtime_ns, s.st_ino, s.st_dev) for n, s in stats)]
+    return data_root() / "sound" / hashlib.sha256(json.dumps(identity).encode()).hexdigest()

@@ -28,8 +28,8 @@ from gpm.data.tables.write_csr import map_part
 from gpm.data.tables.write_edges import write_edges
 from gpm.errors import GpmError
 from gpm.graph.folder import GraphWriter, writing_graph
-from gpm.graph.header import SPARSE
-from gpm.io.yaml_text import dump_yaml
+from gpm.graph.graph import SPARSE
+from gpm.io.yaml_files import dump_yaml
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from gpm.config import Config
 from gpm.errors import GpmError
 from gpm.io.atomic import WriteError, check_plain, replacing
-from gpm.io.locks import open_lock, try_lock
+from gpm.io.publish import locked
 from gpm.training.tune.space import Space
 
 FILE, LOCK, NAME, FACTS, LATER = "study.db", ".lock", "gpm", "gpm", "name another folder with -o to begin anew"
@@ -59,20 +59,17 @@ class Facts:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Hold a folder while the block runs; the lock goes with the process, however that ends."""
+    """Lock a folder for the block; the lock ends with the process."""
     if not os.access(folder, os.W_OK):
         raise GpmError(f"{folder} cannot be written to; name another folder with -o.")
     _check_beside(folder)
-    try:
-        lock = open_lock(folder / LOCK)
-    except OSError as error:
-        raise WriteError(folder / LOCK, error) from None
-    try:
-        if not try_lock(lock):
-            raise GpmError(f"another process tunes in {folder}; wait for it, or name another folder with -o.")
+    with ExitStack() as stack:
+        try:
+            busy = f"another process tunes in {folder}; wait for it, or name another folder with -o."
+            stack.enter_context(locked(folder / LOCK, busy))
+        except OSError as error:
+            raise WriteError(folder / LOCK, error) from None
         yield
-    finally:
-        os.close(lock)
 
 
 def check_folder(folder: Path) -> None:
