@@ -111,7 +111,7 @@ def test_whole_arrays_give_what_pygs_batch_gives(with_x: bool, weighted: bool) -
     batch = Graph.from_pyg(Batch.from_data_list(graphs))
     _assert_equal(Graph.from_pyg(graphs), batch)
     _assert_equal(Graph.from_pyg(_Kept(graphs)), batch)
-    _assert_equal(from_collated([_Kept(graphs)]), batch)
+    _assert_equal(from_collated(Graph, [_Kept(graphs)]), batch)
     _assert_equal(Graph.from_pyg(ConcatDataset([_Kept(graphs[:4]), _Kept(graphs[4:])])), batch)
     once = {"duplicates": "keep", "self_loops": "drop"}
     _assert_equal(Graph.from_pyg(graphs, **once), Graph.from_pyg(Batch.from_data_list(graphs), **once))

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from gpm import GpmError, Graph, walk
 from gpm.graph import folder as storage
 from gpm.graph import validate
-from gpm.graph.folder import open_graph, read_extras, save_graph, writing_graph
+from gpm.graph.folder import read_extras, save_graph, writing_graph
 from gpm.graph.graph import Census
 from gpm.io import manifest
 from tests.graphs import graphs
@@ -363,7 +363,7 @@ def test_arrays_that_do_not_fit_together_are_refused(
     if large:
         monkeypatch.setattr(storage, "VERIFY_BELOW", 0)
     with pytest.raises(GpmError, match=told):
-        open_graph(folder)
+        Graph.open(folder)
 
 
 def test_claims_of_the_header_that_kernels_rely_on_are_checked(tmp_path: Path) -> None:

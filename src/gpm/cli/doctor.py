@@ -9,7 +9,7 @@ from typing import Any
 
 from gpm.errors import GpmError
 from gpm.graph.digest import check_digest
-from gpm.graph.folder import open_graph
+from gpm.graph.graph import Graph
 from gpm.graph.header import read_header
 from gpm.io.atomic import check_plain, read_json
 from gpm.io.manifest import CHECKSUMS, FIXES, HEADER, check_folder, list_files, read_checksums
@@ -59,7 +59,7 @@ def doctor(folder: Path) -> None:
     settle(folder)
     if (folder / HEADER).is_file():
         if _check_bytes(folder, report, HEADER, partial(read_header, folder)) and not report.damaged:
-            report.check("arrays together", lambda: open_graph(folder, verify=True))
+            report.check("arrays together", lambda: Graph.open(folder, verify=True))
     elif folder.is_dir() and (is_run(folder) or is_complete(folder)):
         _check_run(folder, report)
     elif not folder.exists() and part_of(folder).is_dir():
@@ -132,7 +132,7 @@ def _read(folder: Path, name: str) -> None:
     elif name == MODEL:
         read_facts(folder)
     elif path.name == HEADER:
-        open_graph(path.parent)
+        Graph.open(path.parent)
     elif path.suffix == ".json":
         read_json(path)
 

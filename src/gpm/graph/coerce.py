@@ -66,8 +66,6 @@ def as_features(values: Any, rows: int, name: str) -> Features | None:
     if values is None:
         return None
     if getattr(values, "is_sparse", False) or str(getattr(values, "layout", "")) == "torch.sparse_csr":
-        from gpm.graph.convert import sparse_to_scipy
-
         values = sparse_to_scipy(values)
     if sp.issparse(values):
         sparse = sp.csr_array(values)
@@ -83,6 +81,16 @@ def as_features(values: Any, rows: int, name: str) -> Features | None:
     if features.ndim != 2 or features.shape[0] != rows:
         raise GpmError(f"{name} must have {rows:,} rows, got shape {list(features.shape)}.")
     return features
+
+
+def sparse_to_scipy(tensor: Any) -> sp.csr_array:
+    """Convert a torch sparse tensor (COO or CSR) to SciPy CSR."""
+    tensor = tensor.detach().cpu()
+    if tensor.is_sparse:
+        tensor = tensor.coalesce()
+        return sp.csr_array((tensor.values().numpy(), tuple(tensor.indices().numpy())), shape=tuple(tensor.shape))
+    parts = (tensor.values().numpy(), tensor.col_indices().numpy(), tensor.crow_indices().numpy())
+    return sp.csr_array(parts, shape=tuple(tensor.shape))
 
 
 def check_graph_ptr(graph_ptr: ArrayLike, indptr: NDArray, indices: NDArray) -> NDArray:

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpm.errors import GpmError
-from gpm.graph.graph import Graph
+from gpm.graph.base_graph import BaseGraph
 from gpm.io.atomic import read_json
 from gpm.io.manifest import HEADER
 
 READ_WHOLE = 2**30  # bytes: a larger graph in a folder is identified by the checksum of its header
 
 
-def digest_data(graph: Graph, source: str | Path = "") -> str:
+def digest_data(graph: BaseGraph, source: str | Path = "") -> str:
     """Return a text that identifies the edges, features, labels and names of a graph.
 
     A graph folder of a gigabyte or more goes by the checksum of its header, which holds those of its arrays.
@@ -38,7 +38,7 @@ def digest_data(graph: Graph, source: str | Path = "") -> str:
     return f"blake2b:{digest.hexdigest()}"
 
 
-def check_digest(graph: Graph, digest: str, folder: Path, source: str) -> None:
+def check_digest(graph: BaseGraph, digest: str, folder: Path, source: str) -> None:
     """Refuse a graph that is no longer the one a run was trained on; a run without a digest takes any graph.
 
     Args:
@@ -58,7 +58,7 @@ def check_digest(graph: Graph, digest: str, folder: Path, source: str) -> None:
         )
 
 
-def _digested_arrays(graph: Graph) -> Iterator[tuple[str, NDArray]]:
+def _digested_arrays(graph: BaseGraph) -> Iterator[tuple[str, NDArray]]:
     for name, array in graph.arrays().items():
         if name != "edge_cdf":  # derived from the weights
             yield name, array

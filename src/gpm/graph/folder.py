@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
 from gpm.errors import GpmError
 from gpm.graph import validate
-from gpm.graph.graph import SPARSE, Census, Graph
+from gpm.graph.base_graph import SPARSE, BaseGraph, Census
 from gpm.graph.header import EXTRA, FILE, FIX, KEY, Header, map_checked, read_header
 from gpm.graph.names import Names
 from gpm.io.manifest import FORMATS, HEADER, VERSION, checksum_of, describe_file, open_checked
@@ -22,6 +22,7 @@ from gpm.io.npy import GrowingArray, create_array, map_array
 from gpm.io.publish import claiming, publish, scratch_for
 
 __all__ = ["HEADER", "GraphWriter", "open_graph", "read_extras", "save_graph", "writing_graph"]
+AnyGraph = TypeVar("AnyGraph", bound=BaseGraph)
 VERIFY_BELOW = 64 * 2**20  # bytes: smaller graphs are always read completely and compared with their checksums
 
 
@@ -104,7 +105,7 @@ def writing_graph(folder: Path, *, overwrite: bool = False) -> Iterator[GraphWri
 
 
 def save_graph(
-    graph: Graph,
+    graph: BaseGraph,
     folder: Path,
     *,
     overwrite: bool = False,
@@ -121,22 +122,15 @@ def save_graph(
         return writer.finish(graph.census, sparse=sparse, facts=facts)
 
 
-def open_graph(folder: Path, *, verify: bool | None = None) -> Graph:
-    """Open a saved graph; its arrays stay on disk until they are used.
-
-    Args:
-        folder: A folder that `save_graph` wrote.
-        verify: Read every byte and compare checksums. By default for graphs below 64 MB; for larger ones the header,
-            the sizes and 64 pieces of every file are checked, which takes milliseconds at any size. A large graph that
-            was neither written nor opened on this computer before is read once, see `gpm.graph.validate`.
-    """
+def open_graph(cls: type[AnyGraph], folder: Path, *, verify: bool | None = None) -> AnyGraph:
+    """Open a saved graph, see `Graph.open`."""
     header = read_header(folder)
     small = header.nbytes < VERIFY_BELOW
     full = small if verify is None else verify
     for name, entry in header.files.items():
         open_checked(folder, name, entry).close()
     own = {key: entry for key, entry in header.arrays.items() if not key.startswith(EXTRA)}
-    graph = _build(folder, header, {key: map_checked(folder, key, entry, full) for key, entry in own.items()})
+    graph = _build(cls, folder, header, {key: map_checked(folder, key, entry, full) for key, entry in own.items()})
     files = [folder / f"{key}.npy" for key in header.arrays]
     if small or full or not validate.is_remembered(header.checksum, files):
         if fault := validate.find_fault(graph):
@@ -154,7 +148,7 @@ def read_extras(folder: Path) -> tuple[dict[str, Any], dict[str, NDArray]]:
     return header.facts, {key.removeprefix(EXTRA): array for key, array in arrays.items()}
 
 
-def _build(folder: Path, header: Header, arrays: dict[str, NDArray]) -> Graph:
+def _build(cls: type[AnyGraph], folder: Path, header: Header, arrays: dict[str, NDArray]) -> AnyGraph:
     fields: dict[str, Any] = {key: array for key, array in arrays.items() if "." not in key}
     try:
         for key, shape in header.sparse.items():
@@ -167,7 +161,7 @@ def _build(folder: Path, header: Header, arrays: dict[str, NDArray]) -> Graph:
     if names := {key.removeprefix("names."): arrays[key] for key in arrays if key.startswith("names.")}:
         fields["names"] = Names.from_arrays(names)
     try:
-        return Graph(census=header.census, folder=folder.absolute(), **fields)
+        return cls(census=header.census, folder=folder.absolute(), **fields)
     except (GpmError, TypeError) as error:
         raise _damaged(folder, str(error).rstrip(".")) from None
 

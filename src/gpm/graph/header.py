@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from gpm.errors import GpmError
-from gpm.graph.graph import SPARSE, Census, Graph
+from gpm.graph.base_graph import SPARSE, BaseGraph, Census
 from gpm.io.json_schema import Count, check_json
 from gpm.io.manifest import FIXES, HEADER, Entry, Manifest, open_checked, read_manifest
 from gpm.io.npy import map_array
@@ -19,7 +19,7 @@ from gpm.io.publish import settle
 
 FIX = FIXES[HEADER]
 EXTRA = "extra."  # the prefix of arrays that are not the graph's own
-_DENSE = [each.name for each in fields(Graph) if each.name not in ("census", "names", "folder")]
+_DENSE = [each.name for each in fields(BaseGraph) if each.name not in ("census", "names", "folder")]
 _PIECEWISE = (r"(x|edge_attr)\.(data|indices|indptr)", r"names\.(integers|bytes|pointer)", r"extra\.[a-z0-9_]{1,64}")
 KEY = re.compile("|".join((*_DENSE, *_PIECEWISE)))
 FILE = re.compile(r"[a-z][a-z0-9_-]{0,63}\.(yaml|json|txt|md|csv)")

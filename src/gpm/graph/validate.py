@@ -13,7 +13,6 @@ import json
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,11 +20,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from gpm.graph import csr
+from gpm.graph.base_graph import BaseGraph
 from gpm.graph.names import Names
 from gpm.io.cache import data_root, remove_oldest
-
-if TYPE_CHECKING:
-    from gpm.graph.graph import Graph
 
 _MAX_MARKS = 1000
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -86,12 +83,12 @@ def _falls(indptr, cdf):  # pragma: no cover - compiled
     return False
 
 
-def find_fault(graph: Graph) -> str:
+def find_fault(graph: BaseGraph) -> str:
     """Say what is wrong with a graph's arrays, in half a sentence; empty if nothing is."""
     return next(filter(None, _faults(graph)), "")
 
 
-def _faults(graph: Graph) -> Iterable[str]:
+def _faults(graph: BaseGraph) -> Iterable[str]:
     yield _shape_fault(graph)
     order = _STRICT if graph.is_simple else _ASCENDING
     yield _explain_rows(_rows_fault(graph.indptr, graph.indices, graph.num_nodes, order), "edges")
@@ -117,7 +114,7 @@ def _explain_rows(fault: int, name: str) -> str:
     return ("", pointers, columns, f"a row of its {name} is not in order, or repeats an entry")[fault]
 
 
-def _shape_fault(graph: Graph) -> str:
+def _shape_fault(graph: BaseGraph) -> str:
     """What can be seen without reading the arrays, or from the short ones."""
     nodes, edges, graphs = graph.num_nodes, graph.num_edges, graph.num_graphs
     if graph.indptr.ndim != 1 or graph.indices.ndim != 1 or nodes < 0:

@@ -27,8 +27,8 @@ from gpm.data.tables.targets import Targets, check_parts, read_parts, read_targe
 from gpm.data.tables.write_csr import map_part
 from gpm.data.tables.write_edges import write_edges
 from gpm.errors import GpmError
+from gpm.graph.base_graph import SPARSE
 from gpm.graph.folder import GraphWriter, writing_graph
-from gpm.graph.graph import SPARSE
 from gpm.io.yaml_files import dump_yaml
 
 if TYPE_CHECKING:
