@@ -222,12 +222,20 @@ class BaseGraph:
     def name(self, node: int) -> Name:
         """Return a node's name, else its id; in a collection without names "graph:node", counted in the graph."""
         self._check_node(node)
+        return self.names_of(np.array([node]))[0]
+
+    def names_of(self, nodes: NDArray) -> list[Name]:
+        """Return the names of many nodes, see `name`."""
+        ids = np.asarray(nodes, dtype=np.int64)
+        if ids.size and not 0 <= ids.min() <= ids.max() < self.num_nodes:
+            raise GpmError(f"nodes are numbered 0 to {self.num_nodes - 1}, got {ids.min()} to {ids.max()}.")
         if self.names is not None:
-            return self.names[int(node)]
+            return self.names.take(ids)
         if self.graph_ptr is None:
-            return int(node)
-        graph = int(np.searchsorted(self.graph_ptr, node, side="right")) - 1
-        return f"{graph}:{int(node) - int(self.graph_ptr[graph])}"
+            return [*ids.tolist()]
+        graphs = np.searchsorted(self.graph_ptr, ids, side="right") - 1
+        offsets = ids - self.graph_ptr[graphs]
+        return [f"{graph}:{offset}" for graph, offset in zip(graphs.tolist(), offsets.tolist(), strict=True)]
 
     def _check_node(self, node: int) -> None:
         if not 0 <= node < self.num_nodes:

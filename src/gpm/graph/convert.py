@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch.utils.data import ConcatDataset
 
 from gpm.errors import GpmError, kind_of
-from gpm.graph.base_graph import BaseGraph
+from gpm.graph.base_graph import SPARSE, BaseGraph
 from gpm.graph.coerce import as_array, sparse_to_scipy
 
 if TYPE_CHECKING:
@@ -21,14 +21,12 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data, Dataset, InMemoryDataset
 
 AnyGraph = TypeVar("AnyGraph", bound=BaseGraph)
-_KEYS = ("edge_weight", "edge_attr", "x", "y")  # what is read of a PyG Data beside its edges
+_KEYS = ("edge_weight", "edge_attr", "x", "y")  # attributes of a PyG Data that are read beside its edges
 
 
 def _to_torch(features: Any) -> torch.Tensor:
     if sp.issparse(features):
-        indptr, indices, data = (
-            torch.from_numpy(np.array(a)) for a in (features.indptr, features.indices, features.data)
-        )
+        indptr, indices, data = (torch.from_numpy(np.array(getattr(features, part))) for part in SPARSE)
         return torch.sparse_csr_tensor(indptr, indices, data, size=features.shape, check_invariants=False)
     return torch.from_numpy(np.array(features))
 
@@ -56,19 +54,17 @@ def from_pyg(cls: type[AnyGraph], data: Data | Sequence[Data] | Dataset, **optio
         raise GpmError(f"give a PyG Data, a list of them, a Batch or a Dataset, not a {kind_of(data)}.")
     count = _count(data) if data.get("edge_index") is not None else None
     if count is None:
-        raise GpmError(
-            "the PyG object has no edge_index or no number of nodes; set data.edge_index and data.num_nodes."
-        )
+        raise GpmError("the PyG Data has no edge_index or no number of nodes; set data.edge_index and data.num_nodes.")
     values = {key: data[key] for key in _KEYS if key in data and data[key] is not None}
-    if "names" in data and data["names"] is not None and "ptr" not in data:
-        values["names"] = data["names"]
     if "ptr" in data:
         values["graph_ptr"] = data["ptr"]
+    elif data.get("names") is not None:
+        values["names"] = data["names"]
     return cls.from_edges(data.edge_index, count, **(values | options))
 
 
 def _count(data: Data) -> int | None:
-    """The number of nodes of a graph; PyG warns where it has to guess, of which the reader of a file learns nothing."""
+    """Return the number of nodes without PyG's warning where it has to guess."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Unable to accurately infer 'num_nodes'")
         count: int | None = data.num_nodes
@@ -76,11 +72,9 @@ def _count(data: Data) -> int | None:
 
 
 def from_collated(cls: type[AnyGraph], datasets: Sequence[InMemoryDataset], **options: Any) -> AnyGraph:
-    """Take the graphs of PyG's `InMemoryDataset`s, one dataset after the other, as the whole arrays they are kept in.
+    """Take the graphs of PyG's `InMemoryDataset`s as the arrays they are kept in, a hundred times faster than singly.
 
-    Some hundred times faster than graph by graph. What a dataset would do to each graph when asked for it (`transform`,
-    a selection such as `dataset[:10]`) is not done: `from_pyg` looks out for that. `options` are those of
-    `Graph.from_edges`.
+    A dataset's `transform` or a selection such as `dataset[:10]` is ignored: `from_pyg` checks that there is none.
     """
     stores = [{key: rows for key, rows in part._data.to_dict().items() if key in part.slices} for part in datasets]
     num_nodes = np.concatenate([_count_nodes(part) for part in datasets])
@@ -102,14 +96,14 @@ def _from_list(cls: type[AnyGraph], graphs: Sequence[Data], **options: Any) -> A
 def _join(
     cls: type[AnyGraph], rows: dict[str, Any], num_nodes: NDArray, num_edges: NDArray, options: dict[str, Any]
 ) -> AnyGraph:
-    """One graph of many, whose edges count the nodes of each from 0."""
+    """Join many graphs, in whose edges the nodes of each count from 0."""
     graph_ptr = np.concatenate([[0], np.cumsum(num_nodes)])
     edge_index = as_array(rows.pop("edge_index")) + np.repeat(graph_ptr[:-1], num_edges)
     return cls.from_edges(edge_index, int(graph_ptr[-1]), **({"graph_ptr": graph_ptr} | rows | options))
 
 
 def _concatenate(stores: list[dict[str, Any]]) -> dict[str, Any]:
-    """What is read of each store, one after the other."""
+    """Concatenate each attribute of all stores."""
     rows = {}
     for key in ("edge_index", *_KEYS):
         values = [store[key] for store in stores if store.get(key) is not None]
@@ -133,7 +127,7 @@ def _stack(values: list[Any], dim: int) -> Any:
 
 
 def _is_collated(dataset: Dataset) -> bool:
-    """Whether a dataset gives its graphs just as they lie in its arrays."""
+    """Return True if a dataset returns its graphs exactly as its arrays hold them."""
     from torch_geometric.data import Data, InMemoryDataset
 
     return (
@@ -148,7 +142,7 @@ def _is_collated(dataset: Dataset) -> bool:
 
 
 def _count_nodes(dataset: InMemoryDataset) -> NDArray | None:
-    """The number of nodes of each graph `[G]`, if PyG has noted it."""
+    """Return the number of nodes of each graph `[G]`; None if PyG does not know."""
     counts = getattr(dataset._data._store, "_num_nodes", None)
     if counts is None and "x" in dataset.slices:
         return np.diff(as_array(dataset.slices["x"]))
@@ -156,7 +150,7 @@ def _count_nodes(dataset: InMemoryDataset) -> NDArray | None:
 
 
 def _count_edges(dataset: InMemoryDataset) -> NDArray:
-    """The number of edges of each graph `[G]`."""
+    """Return the number of edges of each graph `[G]`."""
     counts = np.diff(as_array(dataset.slices["edge_index"]))
     # PyG's reader of TU files forgets graphs without edges at the end
     return np.pad(counts, (0, len(_count_nodes(dataset)) - len(counts)))  # type: ignore[arg-type]
@@ -174,14 +168,12 @@ def to_pyg(graph: BaseGraph) -> Data | list[Data]:
     if graph.x is not None and graph.graph_ptr is None:
         data.x = _to_torch(graph.x)
     if graph.edge_attr is not None:
-        rows = graph.edge_attr if graph.edge_ids is None else graph.edge_attr[graph.edge_ids]
-        data.edge_attr = _to_torch(rows)
-    if graph.edge_weight is not None:
-        data.edge_weight = _to_torch(graph.edge_weight)
-    if graph.y is not None:
-        data.y = _to_torch(graph.y)
+        data.edge_attr = _to_torch(graph.edge_attr if graph.edge_ids is None else graph.edge_attr[graph.edge_ids])
+    for key in ("edge_weight", "y"):
+        if getattr(graph, key) is not None:
+            data[key] = _to_torch(getattr(graph, key))
     if graph.names is not None:
-        data.names = [graph.name(i) for i in range(graph.num_nodes)]
+        data.names = graph.names_of(np.arange(graph.num_nodes))
     return data if graph.graph_ptr is None else _split(data, graph)
 
 

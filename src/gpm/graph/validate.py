@@ -1,8 +1,8 @@
-"""Whether the arrays of a graph fit together, as compiled code takes for granted: nothing out of range, rows in order.
+"""Check that the arrays of a graph fit together, as compiled code assumes: nothing out of range, rows in order.
 
-A checksum says that a folder is as it was written; it does not say who wrote it. So what comes from disk is read
-through once before any kernel runs over it, at memory speed. That a large folder was found sound is noted in the data
-root, by the identity of its files, so that it opens unread the next time.
+A checksum shows that a folder is as it was written, not who wrote it. So arrays from disk are read once before any
+kernel uses them, at memory speed. A large folder that passed is remembered in the cache folder by the identity of its
+files, so that it is not read again.
 """
 # mypy: allow-untyped-defs, allow-untyped-decorators
 
@@ -84,7 +84,7 @@ def _falls(indptr, cdf):  # pragma: no cover - compiled
 
 
 def find_fault(graph: BaseGraph) -> str:
-    """Say what is wrong with a graph's arrays, in half a sentence; empty if nothing is."""
+    """Return what is wrong with a graph's arrays, as half a sentence; empty if nothing is."""
     return next(filter(None, _faults(graph)), "")
 
 
@@ -115,7 +115,7 @@ def _explain_rows(fault: int, name: str) -> str:
 
 
 def _shape_fault(graph: BaseGraph) -> str:
-    """What can be seen without reading the arrays, or from the short ones."""
+    """Check what can be seen without reading the long arrays."""
     nodes, edges, graphs = graph.num_nodes, graph.num_edges, graph.num_graphs
     if graph.indptr.ndim != 1 or graph.indices.ndim != 1 or nodes < 0:
         return "its row pointers and columns are not lists of numbers"

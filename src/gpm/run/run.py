@@ -36,7 +36,7 @@ from gpm.errors import GpmError
 from gpm.explain.explanation import Explanation
 from gpm.graph.digest import check_digest
 from gpm.graph.find import find_graph as find_graph  # where others look for it
-from gpm.graph.find import find_graphs, find_new, find_nodes, name_nodes
+from gpm.graph.find import find_graphs, find_new, find_nodes
 from gpm.graph.graph import Graph
 from gpm.inference.model_json import MODEL, inputs_of, read_facts
 from gpm.inference.predictions import Predictions
@@ -276,9 +276,9 @@ class Run:
         """The columns that say which nodes or graphs `[B]` or pairs `[B, 2]` some numbers are."""
         graph, level = self.data.graph, level or self.data.level
         if level == "node":
-            return {"node": name_nodes(graph, ids)}
+            return {"node": graph.names_of(ids)}
         if level == "link":
-            return {side: name_nodes(graph, ids[:, at]) for at, side in enumerate(("source", "target"))}
+            return {side: graph.names_of(ids[:, at]) for at, side in enumerate(("source", "target"))}
         assert isinstance(self.data, GraphData)
         keys: dict[str, list[Any]] = {"graph": ids.tolist()}
         if self.data.lines is not None:
