@@ -69,7 +69,10 @@ def test_the_file_the_key_and_the_fix_are_named(tmp_path: Path, text: str, fault
     assert str(error.value) == f"{path} is damaged: {fault}; make it again."
 
 
-def test_keys_that_are_not_declared_are_ignored(tmp_path: Path) -> None:
+def test_keys_that_are_not_declared_are_ignored_by_structs_and_refused_by_dataclasses(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
-    path.write_text('{"title": "x", "files": {"a": {"size": 1, "new": 2}}, "new": 3}')
+    path.write_text('{"title": "x", "files": {"a": {"size": 1, "new": 2}}}')
     assert read_checked(path, Listing) == Listing("x", {"a": Entry(1)})
+    path.write_text('{"title": "x", "files": {}, "new": 3}')
+    with pytest.raises(GpmError, match=r"x\.json is damaged: unknown key 'new'; train again\."):
+        read_checked(path, Listing)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 from msgspec import Struct
@@ -26,17 +26,15 @@ from gpm.io.publish import claiming, publish, scratch_for
 from gpm.run.run import CONFIG, Run, write_config
 from gpm.run.workplace import check_replaceable
 
-FILE: Final = "estimator.json"
-FORMAT: Final = "gpm-estimator"
-VERSION: Final = 1
+FILE = "estimator.json"
 _KINDS = (str, int, float, bool)
 
 
 class _Stored(Struct):
     """`estimator.json`, or the lack of it."""
 
-    format: Literal["gpm-estimator"]
-    version: Literal[1]
+    format: Literal["gpm-estimator"] = "gpm-estimator"
+    version: Literal[1] = 1
     features: int | None = None
     classes: list[str | int | float | bool] | None = None
     dtype: str = ""
@@ -73,7 +71,7 @@ def save_run(run: Run, memory: Memory, folder: Path, *, overwrite: bool = False)
         with scratch_for(folder) as scratch:
             made = scratch / "run"
             build_folder(run, memory, made)
-            write_json(made / FILE, {"format": FORMAT, "version": VERSION, "features": memory.features} | spelled)
+            write_json(made / FILE, {"format": "gpm-estimator", "version": 1, "features": memory.features} | spelled)
             write_checksums(made)
             publish(made, folder)
     return folder
@@ -98,7 +96,7 @@ def recall(run: Run) -> Memory:
     """What is known of the run in a folder, also of one that `gpm train` wrote."""
     path = run.folder / FILE
     check_files(run.folder, [FILE])
-    stored = read_checked(path, _Stored, "fit and save it again") if path.is_file() else _Stored(FORMAT, VERSION)
+    stored = read_checked(path, _Stored, "fit and save it again") if path.is_file() else _Stored()
     place = Path(locate(run.config.data, run.folder))
     facts, like = (read_extras(place)[0], place) if run.config.data and is_imported(place) else ({}, None)
     like = like if facts.get("schema") else None

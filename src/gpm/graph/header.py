@@ -89,7 +89,8 @@ def read_header(folder: Path) -> Header:
         raise GpmError(f"{folder} is no saved graph: it has no {HEADER}.")
     content, header = read_manifest(path, Header)
     check_json(header.facts, _Facts, path, FIX, under="facts")
-    header.census = check_json(content, Census, path, FIX)
+    counts = {each.name: content.get(each.name) for each in fields(Census)}
+    header.census = check_json(counts, Census, path, FIX)
     return header
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -30,12 +31,15 @@ def check_json(content: Any, shape: type[Shape], path: Path, fix: str, under: st
 
     Args:
         content: What was read.
-        shape: What it must be. Keys that the shape does not declare are ignored.
+        shape: What it must be. A dataclass has no other keys; a struct ignores those that it does not declare.
         path: The file, for the error.
         fix: What the user can do about a damaged file.
         under: The key of the content in the file, if it is not the whole content.
     """
     try:
+        if is_dataclass(shape) and isinstance(content, dict):
+            for key in content.keys() - {field.name for field in fields(shape)}:
+                raise msgspec.ValidationError(f"Unknown key {key!r:.60}")
         return msgspec.convert(content, shape)
     except (msgspec.ValidationError, RecursionError) as error:
         raise GpmError(f"{path} is damaged: {_explain(error, content, shape, under)}; {fix}.") from None
