@@ -18,7 +18,7 @@ from fuzzing.judge import ERROR, SUCCESS, WrongAnswerError, attempt, check_nothi
 from fuzzing.mutate import NUMBERS, WORDS, mutate
 from gpm import Graph
 from gpm.graph.folder import save_graph
-from gpm.graph.header import HEADER, digest, digest_sample, header_checksum
+from gpm.io.manifest import HEADER, checksum_of, describe_file
 from gpm.patterns.tokenizer import Tokenizer
 from gpm.patterns.topologies import KINDS
 from gpm.patterns.walks import WalkRule
@@ -179,14 +179,13 @@ def fit(folder: Path, header: dict[str, Any]) -> None:
         _describe(folder / f"{key}.npy", entry)
     for key, entry in header["files"].items() if isinstance(header.get("files"), dict) else ():
         _describe(folder / str(key), entry)
-    header["checksum"] = header_checksum(header)
+    header["checksum"] = checksum_of(header)
     (folder / HEADER).write_text(json.dumps(header), encoding="utf-8")
 
 
 def _describe(path: Path, entry: Any) -> None:
     if isinstance(entry, dict) and path.is_file():
-        with path.open("rb") as file:
-            entry |= {"bytes": path.stat().st_size, "sha256": digest(file), "sample": digest_sample(file)}
+        entry |= describe_file(path, sample=True)
 
 
 def _change_array(folder: Path, random: Random) -> bool:
@@ -284,7 +283,7 @@ def _change_header(folder: Path, random: Random) -> None:
     if random.random() < 0.7:
         fit(folder, header)
     else:
-        header["checksum"] = header_checksum(header)
+        header["checksum"] = checksum_of(header)
         (folder / HEADER).write_text(json.dumps(header), encoding="utf-8")
 
 

@@ -251,7 +251,7 @@ def _resume(folder: Path, random: Random, place: Path) -> str:
     path.write_bytes(mutate(path.read_bytes() if path.exists() else b"PK\x03\x04", random))
     if b"epochs: 2\n" not in (part / "config.yaml").read_bytes():
         return ERROR  # it would train for long
-    before = listing(place) | {"run.part/.lock"}  # which an unfinished training keeps
+    before = listing(place)
     _, sentence = command(["train", "--resume", str(folder), "--quiet"])
     if sentence:
         check_nothing_left(place, before)

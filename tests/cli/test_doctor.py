@@ -83,7 +83,7 @@ def test_an_unfinished_training_is_no_damage(made: Path, tmp_path: Path, capsys:
         (part / name).unlink()
     for folder in (part, tmp_path / "new"):
         assert main(["doctor", str(folder)]) == 0
-        assert f"gpm train --resume {tmp_path / 'new'} goes on" in capsys.readouterr().out
+        assert f"gpm train --resume {tmp_path / 'new'} resumes it" in capsys.readouterr().out
     (part / "seed-1/split.npz").write_bytes(b"PK")
     code, states, _ = _doctor(part, capsys)
     assert code == 2
@@ -98,7 +98,7 @@ def test_files_that_are_as_written_but_do_not_go_together(
     (copy / "result.json").write_text(json.dumps(facts | {"split_digest": "0" * 16}))
     write_checksums(copy)
     assert main(["doctor", str(copy)]) == 2
-    assert "split.npz: it is not the split that the figures are of" in capsys.readouterr().out
+    assert "split.npz: it is not the split of the figures in the result" in capsys.readouterr().out
     copy = _copy(made / "run", tmp_path, "other")
     text = (copy / "config.yaml").read_text()
     (copy / "config.yaml").write_text(text.replace("width: 8", "width: 16"))

@@ -216,7 +216,7 @@ def test_threads_are_those_that_are_asked_for(trained: Path, tmp_path: Path) -> 
         (["train", "karate", "--split", "60/20"], "split '60/20' must be three shares above 0 that add up to 100"),
         (["train", "karate", "--device", "gpu"], "there is no device 'gpu'; write auto, cpu, cuda, cuda:1 or mps."),
         (["train", "karate", "--threads", "-1"], "threads must not be negative, got -1."),
-        (["train", "karate", "--out", "{file}/below"], "cannot write {file}/below.part: Not a directory."),
+        (["train", "karate", "--out", "{file}/below"], "cannot write {file}/below: Not a directory."),
         (["train", "--resume", "{folder}"], "{folder} is not a run folder: it has no config.yaml."),
         (["train", "--resume", "{run}", "--epochs", "60"], "a resumed run keeps its options; leave out epochs."),
         (["train", "--resume", "{run}", "--seeds", "2"], "a resumed run only goes on; leave out --out, --seeds"),

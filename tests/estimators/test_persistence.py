@@ -104,8 +104,8 @@ def test_damaged_classes_are_said_to_be(named: NodeClassifier, tmp_path: Path) -
     (tmp_path / "run/checksums.json").unlink()
     for change in (('"ant"', '"ant", "dog"'), ('"dtype": "O"', '"dtype": "<M8[s]"'), ('"ant"', '["ant"]')):
         path.write_text(whole.replace(*change))
-        with pytest.raises(GpmError, match=r"estimator\.json is damaged: its classes are not those of the model"):
+        with pytest.raises(GpmError, match=r"estimator\.json is damaged: .*classes.*; fit and save it again"):
             gpm.load(tmp_path / "run")
     path.write_text(whole.replace("gpm-estimator", "else"))
-    with pytest.raises(GpmError, match="not of an estimator that this gpm reads"):
+    with pytest.raises(GpmError, match=r"estimator\.json is damaged: format: invalid .*'else'; fit and save it again"):
         gpm.load(tmp_path / "run")

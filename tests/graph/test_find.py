@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gpm import GpmError, Graph
-from gpm.graph.find import FEW, find_graph, find_new, find_nodes, name_nodes
+from gpm.graph.find import FEW, find_graph, find_new, find_nodes
 from tests.io.test_table_files import hostile_names
 
 COUNT = 500
@@ -29,13 +29,13 @@ def _graph(kind: str) -> Graph:
 def test_names_and_numbers_are_each_others_inverse(kind: str) -> None:
     graph = _graph(kind)
     nodes = np.random.default_rng(1).integers(0, COUNT, 3 * COUNT)  # in any order, some of them twice
-    names = name_nodes(graph, nodes)
+    names = graph.names_of(nodes)
     assert names == [graph.name(int(i)) for i in nodes]
     assert {type(name) for name in names} == {int if kind in ("integers", "numbered") else str}
     np.testing.assert_array_equal(find_nodes(graph, names), nodes)
     np.testing.assert_array_equal(find_nodes(graph, [str(name) for name in names]), nodes)
     np.testing.assert_array_equal(find_nodes(graph, names[:FEW]), nodes[:FEW])
-    assert name_nodes(graph, np.zeros(0, dtype=np.int64)) == []
+    assert graph.names_of(np.zeros(0, dtype=np.int64)) == []
     assert find_nodes(graph, []).dtype == np.int64
 
 
@@ -43,11 +43,11 @@ def test_names_and_numbers_are_each_others_inverse(kind: str) -> None:
 @pytest.mark.parametrize("many", [False, True])
 def test_a_name_that_is_not_there_is_said(kind: str, many: bool) -> None:
     graph = _graph(kind)
-    known = name_nodes(graph, np.arange(COUNT if many else 2))
+    known = graph.names_of(np.arange(COUNT if many else 2))
     with pytest.raises(GpmError, match="'nobody of them'"):
         find_nodes(graph, [*known, "nobody of them"])
     with pytest.raises(GpmError, match="nodes are numbered 0 to 499, got 0 to 500"):
-        name_nodes(graph, np.array([0, 500]))
+        graph.names_of(np.array([0, 500]))
 
 
 def _named(names: Any) -> Graph:

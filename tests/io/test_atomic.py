@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from gpm import GpmError
-from gpm.io.atomic import WriteError, check_plain, read_json, read_yaml, replacing, write_json, write_text
+from gpm.io.atomic import WriteError, check_plain, read_json, replacing, write_json, write_text
+from gpm.io.yaml_files import read_options
 
 
 def _names(folder: Path) -> list[str]:
@@ -130,33 +131,6 @@ def test_json_that_is_none_is_one_sentence(tmp_path: Path, content: str | bytes,
         read_json(tmp_path / "x.json")
 
 
-BOMB = "a: &a [x, x]\n" + "".join(
-    f"{b}: &{b} [*{a}, *{a}, *{a}, *{a}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)
-)
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (BOMB, r"it holds an alias \(\*name\), which is not read here"),
-        ("a: &x\n  b: 1\nc:\n  <<: *x\n", "it holds an alias"),
-        ("x: " + "[" * 5_000, "it is nested too deep"),
-        ("x: !!python/object/apply:os.system [true]", "could not determine a constructor"),
-        ("x: 2024-13-45", "month must be in 1..12"),
-        ("? [a]\n: b", "while constructing a mapping"),
-        ("- 1", "holds no options; each line must be 'key: value'"),
-        ("", "holds no options"),
-        (b"\xff\xfe\xff", "codec can't decode"),
-        ("x: " + "y" * 2**20, "bytes, more than the 100,000 that are read of such a file"),
-        ("x: " + "1" * 5_000, "a number has more than 400 digits"),
-    ],
-)
-def test_yaml_that_is_none_is_one_sentence(tmp_path: Path, content: str | bytes, said: str) -> None:
-    (tmp_path / "x.yaml").write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(GpmError, match=rf"x\.yaml.*{said}"):
-        read_yaml(tmp_path / "x.yaml")
-
-
 def test_only_plain_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "real.json").write_text("{}")
     (tmp_path / "link.json").symlink_to("real.json")
@@ -164,7 +138,7 @@ def test_only_plain_files_are_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.json")
     (tmp_path / "folder.json").mkdir()
     for name, said in (("link", "symbolic link"), ("zero", "symbolic link"), ("pipe", "plain"), ("folder", "plain")):
-        for read in (read_json, read_yaml, check_plain):
+        for read in (read_json, read_options, check_plain):
             with pytest.raises(GpmError, match=said):
                 read(tmp_path / f"{name}.json")
     assert read_json(tmp_path / "real.json") == {}

@@ -9,7 +9,7 @@ import pytest
 
 from gpm import GpmError
 from gpm.io import publish as scratch
-from gpm.io.publish import claiming, publish, put_aside, restore, scratch_for
+from gpm.io.publish import claiming, publish, put_aside, scratch_for, settle
 
 
 def _make(folder: Path, content: str) -> None:
@@ -87,7 +87,7 @@ def test_what_a_killed_maker_leaves_is_mended(tmp_path: Path, moment: int, expec
     process.kill()
     process.communicate()
     if then == "read":
-        restore(folder)
+        settle(folder)
         assert (folder / "content").read_text() == expected
     _make(folder, "next")
     assert (folder / "content").read_text() == "next"
@@ -110,10 +110,10 @@ def test_a_folder_that_waits_and_cannot_be_put_back_is_named(tmp_path: Path, mon
     with claiming(tmp_path / "other"):
         pass
     monkeypatch.setattr(
-        scratch, "_take_lock", lambda _: (_ for _ in ()).throw(PermissionError(13, "Permission denied"))
+        scratch, "_take_lock", lambda *_: (_ for _ in ()).throw(PermissionError(13, "Permission denied"))
     )
     with pytest.raises(GpmError, match=r"rename .*\.made\.old to it"):
-        restore(tmp_path / "made")
+        settle(tmp_path / "made")
 
 
 def test_foreign_folders_stay(tmp_path: Path) -> None:

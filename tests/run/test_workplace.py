@@ -16,7 +16,7 @@ from gpm import GpmError
 from gpm.io.manifest import check_folder
 from gpm.io.publish import put_aside
 from gpm.run.request import Plan
-from gpm.run.workplace import LOCK, TakenError, Workplace, find_place, is_complete, part_of, settle, target_of
+from gpm.run.workplace import TakenError, Workplace, find_place, is_complete, part_of, settle, target_of
 
 PLAN = Plan({"seed": 0, "lr": 0.1, "data": "graph"}, 1, False, "blake2b:0", "1.0", {"name": "x"})
 
@@ -89,10 +89,10 @@ def test_another_plan_is_told_what_differs(tmp_path: Path, change: dict[str, Any
     with pytest.raises(TakenError, match=r"run\.part holds an unfinished training") as error:
         Workplace(tmp_path / "run", replace(PLAN, **change))
     assert said in str(error.value)
-    assert f"gpm train --resume {tmp_path / 'run'} goes on with it, --overwrite starts anew" in str(error.value)
+    assert f"gpm train --resume {tmp_path / 'run'} resumes it, --overwrite starts anew" in str(error.value)
     with Workplace(tmp_path / "run", replace(PLAN, overwrite=True, **change)) as work:
         assert not work.begun
-        assert _names(work.part) == {"plan.json", LOCK}
+        assert _names(work.part) == {"plan.json"}
 
 
 def test_overwriting_goes_on_only_with_what_was_to_overwrite(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_overwriting_goes_on_only_with_what_was_to_overwrite(tmp_path: Path) -> 
 
 
 def test_a_second_process_gets_one_sentence(tmp_path: Path) -> None:
-    sentence = r"run\.part is in use by another process; wait for its end, or name another folder\.$"
+    sentence = r"run is being written by another process; wait for it to end, or name another folder\.$"
     with Workplace(tmp_path / "run", PLAN) as work:
         for plan in (PLAN, replace(PLAN, overwrite=True)):
             with pytest.raises(TakenError, match=sentence):
@@ -126,15 +126,17 @@ def test_the_lock_of_a_folder_that_was_renamed_meanwhile_is_none(
 
     def slow(path: Any, *arguments: Any) -> int:
         handle = usual(path, *arguments)
-        if Path(path).name == LOCK:
+        if Path(path).name == ".run.lock":
             monkeypatch.setattr(os, "open", usual)
             first.publish()
             first.close()
         return handle
 
     monkeypatch.setattr(os, "open", slow)
-    with Workplace(tmp_path / "run", replace(PLAN, overwrite=True)) as second:
-        assert os.path.samestat(os.fstat(second._handle), (second.part / LOCK).stat())
+    with Workplace(tmp_path / "run", replace(PLAN, overwrite=True)):
+        sentence = "run is being written by another process"
+        with pytest.raises(TakenError, match=sentence):  # it holds the lock that others see
+            Workplace(tmp_path / "run", replace(PLAN, overwrite=True))
     assert (tmp_path / "run/config.yaml").read_text() == "lr: one\n"
 
 
@@ -190,7 +192,7 @@ def test_a_kill_at_any_step_leaves_the_old_or_the_new_run(tmp_path: Path, overwr
                     _fill(work.part, "new")
                 work.publish()
         assert (folder / "below/file").read_text() == "new"
-        assert _names(folder.parent) == {"run"}
+        assert _names(folder.parent) - {".run.lock"} == {"run"}  # an empty file, which the next writer removes
     assert steps > 10
     assert seen == ({"old", "new"} if overwrite else {"", "new"})
 
@@ -233,7 +235,7 @@ def test_a_folder_of_somebody_else_is_never_touched(tmp_path: Path) -> None:
         (tmp_path / name / ".env").touch()
     (tmp_path / "other/config.yaml").touch()
     settle(tmp_path / "run")
-    with pytest.raises(TakenError, match=r"run\.part is there and is no training's"), Workplace(tmp_path / "run", PLAN):
+    with pytest.raises(TakenError, match=r"run\.part is no training's folder"), Workplace(tmp_path / "run", PLAN):
         pass
     with pytest.raises(TakenError, match="is no run folder"):
         Workplace(tmp_path / "other", replace(PLAN, overwrite=True))
@@ -244,7 +246,7 @@ def test_a_folder_of_somebody_else_is_never_touched(tmp_path: Path) -> None:
 def test_a_run_with_other_things_in_it_is_not_replaced(tmp_path: Path) -> None:
     _make(tmp_path / "run")
     (tmp_path / "run/thesis.tex").touch()
-    with pytest.raises(TakenError, match=r"also holds thesis\.tex, which is none of the run's"):
+    with pytest.raises(TakenError, match=r"also holds thesis\.tex, which does not belong to the run"):
         Workplace(tmp_path / "run", replace(PLAN, overwrite=True))
     assert (tmp_path / "run/thesis.tex").exists()
 
@@ -293,7 +295,7 @@ def test_a_part_folder_of_someone_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "run.part").mkdir()
     (tmp_path / "run.part/thesis.tex").touch()
     for plan in (PLAN, replace(PLAN, overwrite=True)):
-        with pytest.raises(TakenError, match=r"run\.part is there and is no training's"):
+        with pytest.raises(TakenError, match=r"run\.part is no training's folder"):
             Workplace(tmp_path / "run", plan)
     assert _names(tmp_path / "run.part") == {"thesis.tex"}
 

@@ -639,7 +639,7 @@ def test_other_options_are_told_how_to_go_on(tmp_path: Path, monkeypatch: pytest
         _dies(dying, Run, "describe")
         with pytest.raises(Killed):
             _train(graph, out)
-    with pytest.raises(GpmError, match=r"there lr is 0\.005, not 0\.5; gpm train --resume .*run goes on with it, --ov"):
+    with pytest.raises(GpmError, match=r"there lr is 0\.005, not 0\.5; gpm train --resume .*run resumes it, --ov"):
         _train(graph, out, lr=0.5)
     changed = Graph.from_edges(graph.edge_index(), graph.num_nodes, x=2 * graph.x, y=graph.y)
     with pytest.raises(GpmError, match="there the graph was changed"):
@@ -725,7 +725,8 @@ def test_a_second_process_on_the_same_folder_gets_one_sentence(tmp_path: Path, m
 
     monkeypatch.setattr(Run, "describe", meanwhile)
     _train(_graph(), tmp_path / "run")
-    assert said == [f"{tmp_path}/run.part is in use by another process; wait for its end, or name another folder."] * 2
+    busy = f"{tmp_path}/run is being written by another process; wait for it to end, or name another folder."
+    assert said == [busy] * 2
     assert check_folder(tmp_path / "run") == []
 
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from gpm.data.catalog import CATALOG, Entry, data_root, find_compact, has_raw
+from gpm.data.catalog import CATALOG, Entry, find_compact, has_raw
 from gpm.data.splits import PARTS, Split, is_labelled
 from gpm.errors import GpmError
 from gpm.graph.coerce import Features
 from gpm.graph.graph import Graph
+from gpm.io.cache import data_root
 
 if TYPE_CHECKING:
     from gpm.data.graph_data import GraphData

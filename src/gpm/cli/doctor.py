@@ -1,4 +1,4 @@
-"""Verify a run or a graph folder: every byte, and that it can be used; say what is damaged and what to do."""
+"""Verify a run or a graph folder: compare every byte, load the files, and say what is damaged and what to do."""
 
 from __future__ import annotations
 
@@ -8,27 +8,26 @@ from pathlib import Path
 from typing import Any
 
 from gpm.errors import GpmError
-from gpm.graph.folder import open_graph
-from gpm.graph.header import HEADER, open_checked, read_header
+from gpm.graph.digest import check_digest
+from gpm.graph.graph import Graph
+from gpm.graph.header import read_header
 from gpm.io.atomic import check_plain, read_json
-from gpm.io.manifest import CHECKSUMS, check_digest, check_folder, list_files, read_checksums
-from gpm.io.publish import restore
+from gpm.io.manifest import CHECKSUMS, FIXES, HEADER, check_folder, list_files, read_checksums
 from gpm.run.request import PLAN, Plan
-from gpm.run.workplace import LOCK, PART, is_complete, is_run, part_of, settle, target_of
+from gpm.run.workplace import PART, is_complete, is_run, part_of, settle, target_of
 
 _AGAIN = "copy it from a backup, or train again"
 _RECORD = "a record only: the model works without it"
 _FIXES = {
-    "model.safetensors": _AGAIN, "model.json": _AGAIN, "config.yaml": _AGAIN, CHECKSUMS: _RECORD,
-    "split.npz": "copy it from a backup, or train again; without the parts only predictions on other data are left",
+    "model.safetensors": _AGAIN, "model.json": _AGAIN, "config.yaml": _AGAIN, CHECKSUMS: _RECORD, HEADER: FIXES[HEADER],
+    "split.npz": "copy it from a backup, or train again; without the split only predictions on other data are left",
     "checkpoint.ckpt": "remove it: the training then begins anew",
-    "graph": "copy it from a backup, or train again on the tables",
     PLAN: "a finished run works without it; an unfinished one must be trained anew with --overwrite",
 }  # fmt: skip
 
 
 class _Report:
-    """The lines, and how many of them tell of damage."""
+    """Prints one line per file and collects the damaged ones."""
 
     def __init__(self) -> None:
         self.damaged: list[str] = []
@@ -38,13 +37,13 @@ class _Report:
         if state == "damaged":
             self.damaged.append(name)
 
-    def check(self, name: str, check: Callable[[], Any], fix: str | None = None) -> bool:
+    def check(self, name: str, check: Callable[[], Any]) -> bool:
         """Print the file as ok if nothing is raised."""
         try:
             check()
         except GpmError as error:
-            more = _fix(name) if fix is None else fix
-            self.say("damaged", name, str(error).rstrip(".") + (f"; {more}" if more else ""))
+            fault, fix = str(error).rstrip("."), _fix(name)
+            self.say("damaged", name, fault if fault.endswith(fix) else f"{fault}; {fix}")
             return False
         self.say("ok", name)
         return True
@@ -57,10 +56,10 @@ def doctor(folder: Path) -> None:
         folder: A run folder, an unfinished one (RUN.part), or a saved graph's.
     """
     report = _Report()
-    restore(folder)
     settle(folder)
     if (folder / HEADER).is_file():
-        _check_graph(folder, report)
+        if _check_bytes(folder, report, HEADER, partial(read_header, folder)) and not report.damaged:
+            report.check("arrays together", lambda: Graph.open(folder, verify=True))
     elif folder.is_dir() and (is_run(folder) or is_complete(folder)):
         _check_run(folder, report)
     elif not folder.exists() and part_of(folder).is_dir():
@@ -75,37 +74,18 @@ def doctor(folder: Path) -> None:
     print(f"{folder}: nothing is damaged")
 
 
-def _check_graph(folder: Path, report: _Report) -> None:
-    """The header first, as it says what the arrays are; then every byte of each; then whether they go together."""
-    header: dict[str, Any] = {}
-    if not report.check(HEADER, lambda: header.update(read_header(folder)), fix=""):
-        return
-    files = header["arrays"] | header.get("files", {})
-    for key, entry in sorted(files.items()):
-        name = f"{key}.npy" if key in header["arrays"] else key
-        report.check(name, partial(_read_through, folder / name, entry), fix="")
-    if not report.damaged:
-        report.check("arrays together", lambda: open_graph(folder, verify=True), fix="")
-
-
-def _read_through(path: Path, entry: dict[str, Any]) -> None:
-    open_checked(path, entry, full=True).close()
-
-
 def _check_run(folder: Path, report: _Report, below: str = "") -> None:
-    if is_complete(folder) or (folder / CHECKSUMS).is_symlink() or (folder / CHECKSUMS).exists():
-        _check_bytes(folder, report, below)
+    if (folder / CHECKSUMS).is_symlink() or (folder / CHECKSUMS).exists():
+        _check_bytes(folder, report, CHECKSUMS, partial(read_checksums, folder), below)
     else:
         for name in list_files(folder):
             if "/" not in name:
                 report.check(below + name, partial(_read, folder, name))
         top = folder.parent if below else folder
         if top.name.endswith(PART):
-            report.say("unfinished", below or str(folder), f"gpm train --resume {target_of(top)} goes on")
+            report.say("unfinished", below or str(folder), f"gpm train --resume {target_of(top)} resumes it")
         else:
-            report.say(
-                "damaged", below + CHECKSUMS, "it is missing, so that nothing tells what the files were; train again"
-            )
+            report.say("damaged", below + CHECKSUMS, "it is missing, so that the files cannot be compared; train again")
     seeds = sorted(path for path in folder.glob("seed-*") if path.is_dir() and not path.is_symlink())
     for seed in seeds:
         _check_run(seed, report, f"{below}{seed.name}/")
@@ -113,26 +93,27 @@ def _check_run(folder: Path, report: _Report, below: str = "") -> None:
         _check_use(folder, report, below)
 
 
-def _check_bytes(folder: Path, report: _Report, below: str) -> None:
-    """Compare with the checksums, and read what is as they say: whoever made the folder made them too."""
-    if not report.check(below + CHECKSUMS, lambda: read_checksums(folder)):
-        return
-    found = {finding.name: finding for finding in check_folder(folder)}
+def _check_bytes(folder: Path, report: _Report, manifest: str, read: Callable[[], Any], below: str = "") -> bool:
+    """Compare a folder with its manifest, and read the files that match: whoever made the folder made both."""
+    if not report.check(below + manifest, read):
+        return False
+    findings = {finding.name: finding for finding in check_folder(folder)}
     nested = tuple(f"{path.parent.name}/" for path in folder.glob(f"*/{CHECKSUMS}"))
-    for name in sorted({*list_files(folder), *read_checksums(folder), *found}):
+    for name in sorted({*list_files(folder), *findings}):
         if name.startswith(nested) and nested:
-            continue  # it is told with its own folder
-        finding = found.get(name)
+            continue  # it is reported with its own folder
+        finding = findings.get(name)
         if finding is None:
             report.check(below + name, partial(_read, folder, name))
         elif finding.harmless:
             report.say("unknown", below + name, finding.sentence)
         else:
             report.say("damaged", below + name, f"{finding.sentence}; {_fix(name)}")
+    return True
 
 
 def _read(folder: Path, name: str) -> None:
-    """Read a file of a run as its owner would."""
+    """Read a file of a run as its reader would."""
     from gpm.data.splits import Split
     from gpm.inference.model_json import MODEL, read_facts
     from gpm.io.archives import check_zip
@@ -150,12 +131,14 @@ def _read(folder: Path, name: str) -> None:
         check_zip(path)
     elif name == MODEL:
         read_facts(folder)
+    elif path.name == HEADER:
+        Graph.open(path.parent)
     elif path.suffix == ".json":
         read_json(path)
 
 
 def _check_use(folder: Path, report: _Report, below: str) -> None:
-    """Whether the files go together: options, weights, parts and data."""
+    """Check that options, weights, split and data go together."""
     from gpm.inference.model_json import MODEL
     from gpm.run.run import RESULT, SPLIT, WEIGHTS, Run
 
@@ -163,26 +146,27 @@ def _check_use(folder: Path, report: _Report, below: str) -> None:
         return  # not one epoch is done
     run = Run(folder)
     if (folder / RESULT).is_file() and run.split.digest != run.result.get("split_digest"):
-        report.say("damaged", below + SPLIT, f"it is not the split that the figures are of; {_AGAIN}")
+        report.say("damaged", below + SPLIT, f"it is not the split of the figures in the result; {_AGAIN}")
         return
     try:
         data = run.data
-        check_digest(run, data)
+        check_digest(data.graph, run.facts.get("data_digest", ""), folder, run.config.data)
     except GpmError as error:
-        report.say("unchecked", below + WEIGHTS, f"the data is not at hand to build the model for ({error})")
+        report.say("unchecked", below + WEIGHTS, f"the data cannot be read, so that the model is not built ({error})")
         return
     report.check(below + "weights in the model", lambda: (run.predictor, run.task))
 
 
 def _name_leftovers(folder: Path, report: _Report) -> None:
-    """What killed processes left; none of it is read, and the next training into the folder clears it."""
+    """Name what killed processes left; none of it is read, and the next training removes it."""
     if folder.is_dir():
         for path in sorted(folder.glob(".*")):
-            if path.name != LOCK:
-                report.say("left over", path.name, "of a process that was killed; it can be removed")
+            report.say("left over", path.name, "of a process that was killed; it can be removed")
     if folder.is_dir() and part_of(folder).is_dir():
         report.say("unfinished", part_of(folder).name, f"a training that would replace {folder}; it can be removed")
 
 
 def _fix(name: str) -> str:
+    if name.endswith(".npy") or name == "arrays together":
+        return FIXES[HEADER]
     return _FIXES.get(Path(name).name, _RECORD if "/" not in name else _AGAIN)

@@ -21,7 +21,7 @@ def describe_environment() -> dict[str, Any]:
 
     from gpm import __version__
     from gpm.compute import count_threads
-    from gpm.data.catalog import data_root
+    from gpm.io.cache import data_root
 
     devices = ["cpu"] + [f"cuda:{i} {torch.cuda.get_device_name(i)}" for i in range(torch.cuda.device_count())]
     if torch.backends.mps.is_available():

@@ -69,7 +69,7 @@ def tune(
         raise GpmError("gpm tune needs Optuna: pip install 'graph-pattern-machine[tuning]'.")
     from gpm.compute import choose_device, keep_memory, set_threads
     from gpm.data.tables.table_source import find_tables
-    from gpm.io.manifest import digest_data
+    from gpm.graph.digest import digest_data
     from gpm.tasks.metrics import METRICS
     from gpm.training.callbacks import StoppedError
     from gpm.training.fit import draw_split
@@ -121,14 +121,15 @@ def tune(
 
 def _import_once(tables: Tables, folder: Path, options: dict[str, Any], quiet: bool) -> Path:
     """The graph made of tables, kept beside the study; tables that make another graph are another study's."""
-    from gpm.graph.header import HEADER, read_header
+    from gpm.graph.header import read_header
+    from gpm.io.manifest import HEADER
     from gpm.training.tune.study import FILE
 
     task, metric = options.get("task", "auto"), options.get("metric", "auto")
     with tables.importing(folder, task=task, metric=metric, progress=not quiet) as made:
         if not folder.exists():
             made.rename(folder)
-        elif not (folder / HEADER).is_file() or read_header(made)["arrays"] != read_header(folder)["arrays"]:
+        elif not (folder / HEADER).is_file() or read_header(made).arrays != read_header(folder).arrays:
             what = "tunes on tables that were other ones" if (folder.parent / FILE).exists() else f"has a {folder.name}"
             raise GpmError(f"{folder.parent} {what}; name another folder with -o.")
     return folder

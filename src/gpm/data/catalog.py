@@ -18,6 +18,7 @@ from gpm.data.splits import PARTS
 from gpm.data.synthetic import CLASSES
 from gpm.errors import GpmError, nearest
 from gpm.io.archives import plain_pickles
+from gpm.io.cache import data_root
 
 
 @dataclass(frozen=True)
@@ -181,14 +182,6 @@ _ALIASES = {
     "imdb-binary": "imdb-b", "imdb-multi": "imdb-m", "reddit-binary": "reddit-b", "reddit-multi-5k": "reddit-m5k",
     "reddit-multi-12k": "reddit-m12k", "d&d": "dd", "zinc-12k": "zinc", "lipophilicity": "lipo",
 }  # fmt: skip
-
-
-def data_root() -> Path:
-    """The folder for datasets: `GPM_DATA`, or `gpm` in the user's cache folder."""
-    if given := os.environ.get("GPM_DATA"):
-        return Path(given).expanduser()
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "gpm"
 
 
 def dataset_names() -> list[str]:

@@ -14,7 +14,7 @@ from gpm.errors import GpmError, nearest
 from gpm.graph.folder import HEADER
 from gpm.graph.graph import Graph
 from gpm.io.archives import DENSEST, check_zip
-from gpm.io.publish import restore
+from gpm.io.publish import settle
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -40,7 +40,7 @@ def load_graph(source: str | Path, *, directed: bool = False) -> Graph:
     from gpm.data.tables.table_source import is_table
 
     path = Path(source).expanduser()
-    restore(path)
+    settle(path)
     if directed and not (path.is_file() and suffix_of(path) in TABLE_FILES):
         raise GpmError(f"directed is for tables of edges; {str(source)!r} says by itself which way its edges go.")
     if is_table(source):

@@ -10,11 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpm.data.catalog import data_root, find_compact, find_entry, load_dataset
+from gpm.data.catalog import find_compact, find_entry, load_dataset
 from gpm.data.splits import Masks
 from gpm.errors import GpmError
 from gpm.graph.graph import Graph
 from gpm.io.atomic import replacing
+from gpm.io.cache import data_root
 
 
 class Collection(NamedTuple):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpm.data.catalog import copy_raw, data_root
+from gpm.data.catalog import copy_raw
 from gpm.data.link_data import LinkSplit
 from gpm.data.non_edges import name_pairs, number_edges
 from gpm.data.splits import PARTS, Masks, Split
@@ -25,6 +25,7 @@ from gpm.errors import GpmError
 from gpm.graph.coerce import as_array
 from gpm.graph.folder import HEADER
 from gpm.graph.graph import Graph
+from gpm.io.cache import data_root
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

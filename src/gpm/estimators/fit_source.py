@@ -13,7 +13,6 @@ from gpm.data.graph_data import GraphData
 from gpm.data.sources import TaskData
 from gpm.errors import GpmError
 from gpm.estimators.classes import align, as_labels, in_order
-from gpm.graph.find import name_nodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +53,7 @@ def name_all(data: TaskData) -> Iterable[object]:
     """The names of all nodes, or of all graphs of a collection."""
     if isinstance(data, GraphData):
         return data.names if data.names is not None else range(data.graph.num_graphs)
-    return name_nodes(data.graph, np.arange(data.graph.num_nodes))
+    return data.graph.names_of(np.arange(data.graph.num_nodes))
 
 
 def is_frame(value: Any) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from gpm.data.graph_data import GraphData
@@ -18,14 +19,25 @@ from gpm.data.tables.table_source import GRAPH, OWN_GRAPHS, locate
 from gpm.errors import GpmError
 from gpm.estimators.classes import Classes
 from gpm.graph.folder import read_extras, save_graph
-from gpm.io.atomic import read_json, write_json
+from gpm.io.atomic import write_json
+from gpm.io.json_schema import read_checked
 from gpm.io.manifest import CHECKSUMS, check_files, list_files, write_checksums
 from gpm.io.publish import claiming, publish, scratch_for
 from gpm.run.run import CONFIG, Run, write_config
 from gpm.run.workplace import check_replaceable
 
-FILE, FORMAT, VERSION = "estimator.json", "gpm-estimator", 1
-_KINDS = {"str": str, "int": int, "float": float, "bool": bool}
+FILE = "estimator.json"
+_KINDS = (str, int, float, bool)
+
+
+class _Stored(Struct):
+    """`estimator.json`, or the lack of it."""
+
+    format: Literal["gpm-estimator"] = "gpm-estimator"
+    version: Literal[1] = 1
+    features: int | None = None
+    classes: list[str | int | float | bool] | None = None
+    dtype: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +71,7 @@ def save_run(run: Run, memory: Memory, folder: Path, *, overwrite: bool = False)
         with scratch_for(folder) as scratch:
             made = scratch / "run"
             build_folder(run, memory, made)
-            write_json(made / FILE, {"format": FORMAT, "version": VERSION, "features": memory.features} | spelled)
+            write_json(made / FILE, {"format": "gpm-estimator", "version": 1, "features": memory.features} | spelled)
             write_checksums(made)
             publish(made, folder)
     return folder
@@ -84,14 +96,11 @@ def recall(run: Run) -> Memory:
     """What is known of the run in a folder, also of one that `gpm train` wrote."""
     path = run.folder / FILE
     check_files(run.folder, [FILE])
-    content = read_json(path) if path.is_file() else {}
-    if content and (content.get("format"), content.get("version")) != (FORMAT, VERSION):
-        raise GpmError(f"{path} is not of an estimator that this gpm reads; fit and save it again.")
+    stored = read_checked(path, _Stored, "fit and save it again") if path.is_file() else _Stored()
     place = Path(locate(run.config.data, run.folder))
     facts, like = (read_extras(place)[0], place) if run.config.data and is_imported(place) else ({}, None)
     like = like if facts.get("schema") else None
-    features = content.get("features")
-    return Memory(_recall_classes(run, content, path), features if isinstance(features, int) else None, facts, like)
+    return Memory(_recall_classes(run, stored, path), stored.features, facts, like)
 
 
 def _describe(run: Run, facts: dict[str, Any]) -> dict[str, Any]:
@@ -113,14 +122,14 @@ def _spell(classes: Classes | None) -> dict[str, Any]:
     if classes is None:
         return {}
     listed = [value.item() if isinstance(value, np.generic) else value for value in classes.values.tolist()]
-    strange = next((value for value in listed if type(value) not in _KINDS.values()), None)
+    strange = next((value for value in listed if type(value) not in _KINDS), None)
     if strange is not None:
         raise GpmError(f"the class {strange!r} cannot be written to a file; use texts or numbers as classes.")
     kind = classes.values.dtype.str if classes.values.dtype.kind in "iufb" else classes.values.dtype.kind
     return {"classes": listed, "dtype": kind}
 
 
-def _recall_classes(run: Run, content: dict[str, Any], path: Path) -> Classes | None:
+def _recall_classes(run: Run, stored: _Stored, path: Path) -> Classes | None:
     """The classes of a run: as an estimator wrote them, else as predictions name them."""
     from gpm.tasks import ClassTask, load_task
 
@@ -128,18 +137,16 @@ def _recall_classes(run: Run, content: dict[str, Any], path: Path) -> Classes | 
     if not isinstance(task, ClassTask):
         return None
     numbers = np.asarray(task.classes, dtype=np.int64)
-    if "classes" not in content:
+    if stored.classes is None:
         return Classes(np.asarray(task.names), numbers)
-    values = _revive(content["classes"], str(content.get("dtype")))
+    values = _revive(stored.classes, stored.dtype)
     if values is None or len(values) != len(numbers):
         raise GpmError(f"{path} is damaged: its classes are not those of the model; fit and save it again.")
     return Classes(values, numbers)
 
 
-def _revive(values: Any, kind: str) -> NDArray | None:
-    """An array of classes, as it was; None if it is not one that was written here."""
-    if not isinstance(values, list) or any(type(value) not in _KINDS.values() for value in values):
-        return None
+def _revive(values: list[str | int | float | bool], kind: str) -> NDArray | None:
+    """Return classes as the array they were; None if its type is none that is written here."""
     if kind == "O":
         array = np.empty(len(values), dtype=object)
         array[:] = values

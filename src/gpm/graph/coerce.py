@@ -1,4 +1,4 @@
-"""What a graph is built from: taken in whatever form it comes, checked, and refused in one sentence."""
+"""Convert and check what a graph is built from: arrays, tensors and sparse matrices of many kinds."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Features: TypeAlias = NDArray | sp.csr_array  # floats: dense, or sparse rows; i
 
 
 def as_array(values: Any) -> NDArray:
-    """NumPy view of an array or tensor."""
+    """Return a NumPy view of an array or tensor."""
     if hasattr(values, "detach"):
         values = values.detach().cpu().numpy()
     return np.asarray(values)
 
 
 def as_endpoints(edge_index: ArrayLike) -> tuple[NDArray, NDArray]:
-    """Sources and targets `[E]` of edges given as integers `[2, E]`."""
+    """Return the sources and targets `[E]` of edges `[2, E]`."""
     pairs = as_array(edge_index)
     if pairs.size == 0:
         pairs = np.zeros((2, 0), dtype=np.int64)
@@ -36,7 +36,7 @@ def as_endpoints(edge_index: ArrayLike) -> tuple[NDArray, NDArray]:
 
 
 def check_range(source: NDArray, target: NDArray, num_nodes: int | None) -> int:
-    """The number of nodes, once every end of an edge is one of them."""
+    """Return the number of nodes after checking that every edge joins two of them."""
     largest = max((int(a.max()) for a in (source, target) if a.size), default=-1)
     count = largest + 1 if num_nodes is None else whole_number(num_nodes, "num_nodes")
     if count < 0:
@@ -49,7 +49,7 @@ def check_range(source: NDArray, target: NDArray, num_nodes: int | None) -> int:
 
 
 def as_weights(edge_weight: ArrayLike, num_edges: int) -> NDArray:
-    """Weights `[E]`, finite and not negative."""
+    """Return weights `[E]`, which must be finite and not negative."""
     weight = as_array(edge_weight)
     weight = weight.reshape(-1) if weight.size == num_edges else weight
     if weight.shape != (num_edges,):
@@ -62,12 +62,10 @@ def as_weights(edge_weight: ArrayLike, num_edges: int) -> NDArray:
 
 
 def as_features(values: Any, rows: int, name: str) -> Features | None:
-    """Features `[rows, d]` of any kind: dense, sparse (SciPy or torch), or integer categories."""
+    """Return features `[rows, d]`: dense, sparse (SciPy or torch), or integer categories."""
     if values is None:
         return None
     if getattr(values, "is_sparse", False) or str(getattr(values, "layout", "")) == "torch.sparse_csr":
-        from gpm.graph.convert import sparse_to_scipy
-
         values = sparse_to_scipy(values)
     if sp.issparse(values):
         sparse = sp.csr_array(values)
@@ -85,8 +83,18 @@ def as_features(values: Any, rows: int, name: str) -> Features | None:
     return features
 
 
+def sparse_to_scipy(tensor: Any) -> sp.csr_array:
+    """Convert a torch sparse tensor (COO or CSR) to SciPy CSR."""
+    tensor = tensor.detach().cpu()
+    if tensor.is_sparse:
+        tensor = tensor.coalesce()
+        return sp.csr_array((tensor.values().numpy(), tuple(tensor.indices().numpy())), shape=tuple(tensor.shape))
+    parts = (tensor.values().numpy(), tensor.col_indices().numpy(), tensor.crow_indices().numpy())
+    return sp.csr_array(parts, shape=tuple(tensor.shape))
+
+
 def check_graph_ptr(graph_ptr: ArrayLike, indptr: NDArray, indices: NDArray) -> NDArray:
-    """Node ranges `[G+1]` of a collection whose graphs no edge joins."""
+    """Return the node ranges `[G+1]` of a collection after checking that no edge joins two graphs."""
     pointer = as_array(graph_ptr).astype(np.int64)
     count = len(indptr) - 1
     if pointer.ndim != 1 or pointer.size < 1 or pointer[0] != 0 or pointer[-1] != count or (np.diff(pointer) < 0).any():
@@ -108,7 +116,7 @@ def check_choice(name: str, choice: str, choices: tuple[str, ...]) -> None:
 
 
 def check_labels(labels: NDArray, num_nodes: int, graph_ptr: ArrayLike | None) -> NDArray:
-    """Labels with a row per node or per graph."""
+    """Return labels with a row per node or per graph."""
     num_graphs = 1 if graph_ptr is None else len(as_array(graph_ptr)) - 1
     labels = labels[None] if labels.ndim == 0 else labels
     if len(labels) not in (num_nodes, num_graphs):
@@ -119,7 +127,7 @@ def check_labels(labels: NDArray, num_nodes: int, graph_ptr: ArrayLike | None) -
 
 
 def check_names(names: Names, count: int) -> Names:
-    """As many names as nodes, all different."""
+    """Return names after checking that there are as many as nodes, all different."""
     if len(names) != count:
         raise GpmError(f"{len(names):,} names for {count:,} nodes; give one name per node.")
     if (twice := names.first_duplicate()) is not None:
@@ -128,6 +136,6 @@ def check_names(names: Names, count: int) -> Names:
 
 
 def column_ends(features: Any, end: str) -> NDArray:
-    """The "min" or the "max" of each column, dense or sparse."""
+    """Return the "min" or the "max" of each column, dense or sparse."""
     extreme = getattr(features, end)(axis=0)
     return np.asarray(extreme.toarray() if sp.issparse(extreme) else extreme).reshape(-1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,56 +13,39 @@ from numpy.typing import NDArray
 from torch.utils.data import ConcatDataset
 
 from gpm.errors import GpmError, kind_of
-from gpm.graph.coerce import as_array
-from gpm.graph.graph import Graph
+from gpm.graph.base_graph import SPARSE, BaseGraph
+from gpm.graph.coerce import as_array, sparse_to_scipy
 
 if TYPE_CHECKING:
     import networkx as nx
     from torch_geometric.data import Data, Dataset, InMemoryDataset
 
-_KEYS = ("edge_weight", "edge_attr", "x", "y")  # what is read of a PyG Data beside its edges
-
-
-def sparse_to_scipy(tensor: torch.Tensor) -> sp.csr_array:
-    """SciPy CSR of a torch sparse tensor (COO or CSR)."""
-    tensor = tensor.detach().cpu()
-    if tensor.layout == torch.sparse_coo:
-        tensor = tensor.coalesce()
-        row, col = tensor.indices().numpy()
-        return sp.csr_array((tensor.values().numpy(), (row, col)), shape=tuple(tensor.shape))
-    parts = (tensor.values().numpy(), tensor.col_indices().numpy(), tensor.crow_indices().numpy())
-    return sp.csr_array(parts, shape=tuple(tensor.shape))
+AnyGraph = TypeVar("AnyGraph", bound=BaseGraph)
+_KEYS = ("edge_weight", "edge_attr", "x", "y")  # attributes of a PyG Data that are read beside its edges
 
 
 def _to_torch(features: Any) -> torch.Tensor:
     if sp.issparse(features):
-        indptr, indices, data = (
-            torch.from_numpy(np.array(a)) for a in (features.indptr, features.indices, features.data)
-        )
+        indptr, indices, data = (torch.from_numpy(np.array(getattr(features, part))) for part in SPARSE)
         return torch.sparse_csr_tensor(indptr, indices, data, size=features.shape, check_invariants=False)
     return torch.from_numpy(np.array(features))
 
 
-def from_pyg(data: Data | Sequence[Data] | Dataset, **options: Any) -> Graph:
-    """Take a PyG `Data`, a list of them, a `Batch`, a `Dataset`, or torch's `ConcatDataset` of several.
-
-    `x`, `edge_index`, `edge_attr`, `edge_weight`, `y`, `num_nodes`, `names` and, for a collection, `ptr` are read.
-    Everything else stays with the caller, and so do the names of a collection. `options` are those of
-    `Graph.from_edges` and win over what the data holds.
-    """
+def from_pyg(cls: type[AnyGraph], data: Data | Sequence[Data] | Dataset, **options: Any) -> AnyGraph:
+    """Take what PyG holds graphs in, see `Graph.from_pyg`."""
     from torch_geometric.data import Batch, Data, Dataset
 
     parts = list(data.datasets) if isinstance(data, ConcatDataset) else [data]
     if all(isinstance(part, Dataset) for part in parts):
         if all(map(_is_collated, parts)):
-            return from_collated(parts, **options)
+            return from_collated(cls, parts, **options)
         data = list(data)
         data = data[0] if len(data) == 1 else data
     if isinstance(data, (list, tuple)):
         if not data:
             raise GpmError("the list of graphs is empty; give at least one PyG Data.")
         if all(type(graph) is Data for graph in data):
-            return _from_list(data, **options)
+            return _from_list(cls, data, **options)
         try:
             data = Batch.from_data_list(list(data))  # a class of the user's may say itself how it is joined
         except (KeyError, AttributeError, RuntimeError, TypeError) as error:
@@ -71,39 +54,35 @@ def from_pyg(data: Data | Sequence[Data] | Dataset, **options: Any) -> Graph:
         raise GpmError(f"give a PyG Data, a list of them, a Batch or a Dataset, not a {kind_of(data)}.")
     count = _count(data) if data.get("edge_index") is not None else None
     if count is None:
-        raise GpmError(
-            "the PyG object has no edge_index or no number of nodes; set data.edge_index and data.num_nodes."
-        )
-    found = {key: data[key] for key in _KEYS if key in data and data[key] is not None}
-    if "names" in data and data["names"] is not None and "ptr" not in data:
-        found["names"] = data["names"]
+        raise GpmError("the PyG Data has no edge_index or no number of nodes; set data.edge_index and data.num_nodes.")
+    values = {key: data[key] for key in _KEYS if key in data and data[key] is not None}
     if "ptr" in data:
-        found["graph_ptr"] = data["ptr"]
-    return Graph.from_edges(data.edge_index, count, **(found | options))
+        values["graph_ptr"] = data["ptr"]
+    elif data.get("names") is not None:
+        values["names"] = data["names"]
+    return cls.from_edges(data.edge_index, count, **(values | options))
 
 
 def _count(data: Data) -> int | None:
-    """The number of nodes of a graph; PyG warns where it has to guess, of which the reader of a file learns nothing."""
+    """Return the number of nodes without PyG's warning where it has to guess."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Unable to accurately infer 'num_nodes'")
         count: int | None = data.num_nodes
         return count
 
 
-def from_collated(datasets: Sequence[InMemoryDataset], **options: Any) -> Graph:
-    """Take the graphs of PyG's `InMemoryDataset`s, one dataset after the other, as the whole arrays they are kept in.
+def from_collated(cls: type[AnyGraph], datasets: Sequence[InMemoryDataset], **options: Any) -> AnyGraph:
+    """Take the graphs of PyG's `InMemoryDataset`s as the arrays they are kept in, a hundred times faster than singly.
 
-    Some hundred times faster than graph by graph. What a dataset would do to each graph when asked for it (`transform`,
-    a selection such as `dataset[:10]`) is not done: `from_pyg` looks out for that. `options` are those of
-    `Graph.from_edges`.
+    A dataset's `transform` or a selection such as `dataset[:10]` is ignored: `from_pyg` checks that there is none.
     """
     stores = [{key: rows for key, rows in part._data.to_dict().items() if key in part.slices} for part in datasets]
     num_nodes = np.concatenate([_count_nodes(part) for part in datasets])
     num_edges = np.concatenate([_count_edges(part) for part in datasets])
-    return _join(_concatenate(stores), num_nodes, num_edges, options)
+    return _join(cls, _concatenate(stores), num_nodes, num_edges, options)
 
 
-def _from_list(graphs: Sequence[Data], **options: Any) -> Graph:
+def _from_list(cls: type[AnyGraph], graphs: Sequence[Data], **options: Any) -> AnyGraph:
     stores = [graph.to_dict() for graph in graphs]
     has_edges = [store.get("edge_index") is not None for store in stores]
     counts = [_count(graph) if there else None for graph, there in zip(graphs, has_edges, strict=True)]
@@ -111,18 +90,20 @@ def _from_list(graphs: Sequence[Data], **options: Any) -> Graph:
         bare = counts.index(None)
         raise _apart(f"graph {bare} has no edge_index or no number of nodes")
     num_edges = np.array([store["edge_index"].shape[-1] for store in stores])
-    return _join(_concatenate(stores), np.array(counts), num_edges, options)
+    return _join(cls, _concatenate(stores), np.array(counts), num_edges, options)
 
 
-def _join(rows: dict[str, Any], num_nodes: NDArray, num_edges: NDArray, options: dict[str, Any]) -> Graph:
-    """One graph of many, whose edges count the nodes of each from 0."""
+def _join(
+    cls: type[AnyGraph], rows: dict[str, Any], num_nodes: NDArray, num_edges: NDArray, options: dict[str, Any]
+) -> AnyGraph:
+    """Join many graphs, in whose edges the nodes of each count from 0."""
     graph_ptr = np.concatenate([[0], np.cumsum(num_nodes)])
     edge_index = as_array(rows.pop("edge_index")) + np.repeat(graph_ptr[:-1], num_edges)
-    return Graph.from_edges(edge_index, int(graph_ptr[-1]), **({"graph_ptr": graph_ptr} | rows | options))
+    return cls.from_edges(edge_index, int(graph_ptr[-1]), **({"graph_ptr": graph_ptr} | rows | options))
 
 
 def _concatenate(stores: list[dict[str, Any]]) -> dict[str, Any]:
-    """What is read of each store, one after the other."""
+    """Concatenate each attribute of all stores."""
     rows = {}
     for key in ("edge_index", *_KEYS):
         values = [store[key] for store in stores if store.get(key) is not None]
@@ -146,7 +127,7 @@ def _stack(values: list[Any], dim: int) -> Any:
 
 
 def _is_collated(dataset: Dataset) -> bool:
-    """Whether a dataset gives its graphs just as they lie in its arrays."""
+    """Return True if a dataset returns its graphs exactly as its arrays hold them."""
     from torch_geometric.data import Data, InMemoryDataset
 
     return (
@@ -161,7 +142,7 @@ def _is_collated(dataset: Dataset) -> bool:
 
 
 def _count_nodes(dataset: InMemoryDataset) -> NDArray | None:
-    """The number of nodes of each graph `[G]`, if PyG has noted it."""
+    """Return the number of nodes of each graph `[G]`; None if PyG does not know."""
     counts = getattr(dataset._data._store, "_num_nodes", None)
     if counts is None and "x" in dataset.slices:
         return np.diff(as_array(dataset.slices["x"]))
@@ -169,7 +150,7 @@ def _count_nodes(dataset: InMemoryDataset) -> NDArray | None:
 
 
 def _count_edges(dataset: InMemoryDataset) -> NDArray:
-    """The number of edges of each graph `[G]`."""
+    """Return the number of edges of each graph `[G]`."""
     counts = np.diff(as_array(dataset.slices["edge_index"]))
     # PyG's reader of TU files forgets graphs without edges at the end
     return np.pad(counts, (0, len(_count_nodes(dataset)) - len(counts)))  # type: ignore[arg-type]
@@ -179,29 +160,24 @@ def _apart(reason: object) -> GpmError:
     return GpmError(f"the graphs of the list do not go together ({reason}); give all the same attributes.")
 
 
-def to_pyg(graph: Graph) -> Data | list[Data]:
-    """Return a PyG `Data` (edges in the order of the rows), or a list of them for a collection of graphs.
-
-    Node names, where there are some, are `data.names`, a list.
-    """
+def to_pyg(graph: BaseGraph) -> Data | list[Data]:
+    """Return a graph as PyG holds it, see `Graph.to_pyg`."""
     from torch_geometric.data import Data
 
     data = Data(edge_index=torch.from_numpy(graph.edge_index()), num_nodes=graph.num_nodes)
     if graph.x is not None and graph.graph_ptr is None:
         data.x = _to_torch(graph.x)
     if graph.edge_attr is not None:
-        rows = graph.edge_attr if graph.edge_ids is None else graph.edge_attr[graph.edge_ids]
-        data.edge_attr = _to_torch(rows)
-    if graph.edge_weight is not None:
-        data.edge_weight = _to_torch(graph.edge_weight)
-    if graph.y is not None:
-        data.y = _to_torch(graph.y)
+        data.edge_attr = _to_torch(graph.edge_attr if graph.edge_ids is None else graph.edge_attr[graph.edge_ids])
+    for key in ("edge_weight", "y"):
+        if getattr(graph, key) is not None:
+            data[key] = _to_torch(getattr(graph, key))
     if graph.names is not None:
-        data.names = [graph.name(i) for i in range(graph.num_nodes)]
+        data.names = graph.names_of(np.arange(graph.num_nodes))
     return data if graph.graph_ptr is None else _split(data, graph)
 
 
-def _split(whole: Data, graph: Graph) -> list[Data]:
+def _split(whole: Data, graph: BaseGraph) -> list[Data]:
     from torch_geometric.data import Data
 
     assert graph.graph_ptr is not None
@@ -224,18 +200,12 @@ def _split(whole: Data, graph: Graph) -> list[Data]:
     return parts
 
 
-def from_networkx(graph: nx.Graph, *, weight: str | None = "weight", x: str | None = None) -> Graph:
-    """Take a NetworkX graph of any kind; its nodes become the names.
-
-    Args:
-        graph: Directed or not, with parallel edges or not.
-        weight: Edge attribute to use as weight if the edges have it; None for an unweighted graph.
-        x: Node attribute to use as features: a number or a list of numbers on every node.
-    """
+def from_networkx(cls: type[AnyGraph], graph: nx.Graph, weight: str | None, x: str | None) -> AnyGraph:
+    """Take a NetworkX graph, see `Graph.from_networkx`."""
     nodes = list(graph.nodes)
-    number = {node: i for i, node in enumerate(nodes)}
+    ids = {node: i for i, node in enumerate(nodes)}
     edges = list(graph.edges(data=True))
-    pairs = np.array([(number[u], number[v]) for u, v, _ in edges], dtype=np.int64).reshape(-1, 2)
+    pairs = np.array([(ids[u], ids[v]) for u, v, _ in edges], dtype=np.int64).reshape(-1, 2)
     weighted = weight is not None and any(weight in d for _, _, d in edges)
     bare = next(((u, v) for u, v, d in edges if weighted and weight not in d), None)
     if bare is not None:
@@ -246,7 +216,7 @@ def from_networkx(graph: nx.Graph, *, weight: str | None = "weight", x: str | No
         if missing is not None:
             raise GpmError(f"node {missing!r} has no attribute {x!r}; set it on every node.")
         features = np.array([graph.nodes[node][x] for node in nodes])
-    return Graph.from_edges(
+    return cls.from_edges(
         pairs.T,
         len(nodes),
         edge_weight=np.array([d[weight] for _, _, d in edges], dtype=float) if weighted else None,
@@ -257,17 +227,13 @@ def from_networkx(graph: nx.Graph, *, weight: str | None = "weight", x: str | No
     )
 
 
-def from_scipy(matrix: sp.sparray | sp.spmatrix, *, weighted: bool | None = None, **options: Any) -> Graph:
-    """Take a square SciPy sparse matrix: the stored entry (i, j) is the edge from i to j.
-
-    Args:
-        matrix: Any sparse format.
-        weighted: Use the values as weights; by default when they are not all 1.
-        options: Those of `Graph.from_edges`.
-    """
+def from_scipy(
+    cls: type[AnyGraph], matrix: sp.sparray | sp.spmatrix, weighted: bool | None, **options: Any
+) -> AnyGraph:
+    """Take a SciPy adjacency matrix, see `Graph.from_scipy`."""
     if matrix.shape[0] != matrix.shape[1]:
         raise GpmError(f"an adjacency matrix must be square, got {matrix.shape[0]} x {matrix.shape[1]}.")
     coo = sp.coo_array(matrix)
     use = weighted if weighted is not None else bool((coo.data != 1).any())
     weight = {"edge_weight": coo.data.astype(float)} if use else {}
-    return Graph.from_edges(np.stack([coo.row, coo.col]), matrix.shape[0], **(weight | options))
+    return cls.from_edges(np.stack([coo.row, coo.col]), matrix.shape[0], **(weight | options))

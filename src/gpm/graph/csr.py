@@ -1,6 +1,6 @@
 """Compiled passes over an edge list: compressed sparse rows in linear time and little memory.
 
-Every pass gives each thread a range of *rows*, so the result is the same for any number of threads.
+Each thread handles a range of *rows*, so the result is the same for any number of threads.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ INT32_MAX = 2**31 - 1  # above this many nodes (or edges) ids are stored in 64 b
 
 
 def index_dtype(count: int) -> type[np.signedinteger]:
-    """The smallest of int32 and int64 that numbers `count` things."""
+    """Return int32 if it can index `count` items, else int64."""
     return np.int32 if count <= INT32_MAX else np.int64
 
 
@@ -176,7 +176,7 @@ def build(
 
 
 def count_duplicates(indptr: NDArray, indices: NDArray) -> tuple[int, NDArray]:
-    """Return how many entries repeat another of their row, and the row pointers without them."""
+    """Return the number of entries that repeat another of their row, and the row pointers without them."""
     merged = np.zeros_like(indptr)
     _distinct_per_row(indptr, indices, merged)
     np.cumsum(merged, out=merged)
@@ -199,17 +199,17 @@ def merge_duplicates(
 
 
 def is_symmetric(indptr: NDArray, indices: NDArray) -> bool:
-    """Whether every edge has its reverse, with the same multiplicity. One pass, rows must be sorted."""
+    """Return True if every edge has its reverse, with the same multiplicity. One pass; rows must be sorted."""
     return bool(_is_symmetric(indptr, indices))
 
 
 def count_self_loops(indptr: NDArray, indices: NDArray) -> int:
-    """How many entries lead from a node to itself."""
+    """Return the number of entries from a node to itself."""
     return int(_self_loops(indptr, indices))
 
 
 def count_isolated(indptr: NDArray, indices: NDArray, symmetric: bool) -> int:
-    """How many nodes have no edge, in or out."""
+    """Return the number of nodes without any edge, in or out."""
     alone = np.diff(indptr) == 0
     if not symmetric:
         alone[indices] = False

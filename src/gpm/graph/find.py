@@ -1,4 +1,4 @@
-"""From the user's names of nodes and graphs to numbers and back, also many at once; and which names are new."""
+"""Find nodes and graphs by the user's names, also many at once, and tell which names are new."""
 
 from __future__ import annotations
 
@@ -9,92 +9,69 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpm.errors import GpmError
-from gpm.graph.graph import Graph
-from gpm.graph.names import Name, Names
+from gpm.graph.base_graph import BaseGraph
+from gpm.graph.names import Names
 
-FEW = 32  # names up to which each is looked for on its own
-BLOCK = 1 << 18  # names that are objects of Python at a time
-
-
-def name_nodes(graph: Graph, nodes: NDArray) -> list[Name]:
-    """What the user calls some nodes, as `Graph.name` does it, at a million nodes a second."""
-    ids = np.asarray(nodes, dtype=np.int64)
-    if ids.size and not 0 <= ids.min() <= ids.max() < graph.num_nodes:
-        raise GpmError(f"nodes are numbered 0 to {graph.num_nodes - 1}, got {ids.min()} to {ids.max()}.")
-    if graph.names is not None:
-        return _decode(graph.names.arrays(), ids)
-    if graph.graph_ptr is None:
-        return [*ids.tolist()]
-    owners = np.searchsorted(graph.graph_ptr, ids, side="right") - 1
-    places = ids - graph.graph_ptr[owners]
-    return [f"{owner}:{place}" for owner, place in zip(owners.tolist(), places.tolist(), strict=True)]
+FEW = 32  # names up to which each is searched on its own
+BLOCK = 1 << 18  # names that are Python objects at a time
 
 
-def find_nodes(graph: Graph, names: Sequence[Any]) -> NDArray[np.int64]:
-    """The nodes that the user calls so, in the order of the names; a name given twice is found twice."""
+def find_nodes(graph: BaseGraph, names: Sequence[Any]) -> NDArray[np.int64]:
+    """Return the nodes that have names, in the order of the names, which may repeat."""
     if graph.names is None or len(names) <= FEW:
         return np.array([graph.find(name) for name in names], dtype=np.int64)
     return graph.names.find_many(names)
 
 
 def find_graph(name: object, count: int, names: list[str] | None = None) -> int:
-    """A graph by what the user calls it, see `find_graphs`."""
+    """Return a graph by its name or id, see `find_graphs`."""
     return int(find_graphs([name], count, names)[0])
 
 
 def find_graphs(wanted: Sequence[object], count: int, names: list[str] | None = None) -> NDArray[np.int64]:
-    """Graphs by what the user calls them, or by their numbers, unless names are themselves numbers.
+    """Return graphs by name; or by id, unless names are themselves numbers.
 
     Args:
-        wanted: Names or numbers.
-        count: How many graphs there are.
-        names: What they are called; None if they have numbers alone.
+        wanted: Names or ids.
+        count: Number of graphs.
+        names: Names of the graphs; None if they have ids only.
     """
-    places: dict[str, list[int]] = {}
-    for place, each in enumerate(names or ()):
-        places.setdefault(each, []).append(place)
-    by_number = not any(each.isdecimal() for each in places)
-    return np.array([_find_graph(str(name), count, places, by_number) for name in wanted], dtype=np.int64)
+    ids: dict[str, list[int]] = {}
+    for i, name in enumerate(names or ()):
+        ids.setdefault(name, []).append(i)
+    by_id = not any(name.isdecimal() for name in ids)
+    return np.array([_find_graph(str(name), count, ids, by_id) for name in wanted], dtype=np.int64)
 
 
-def _find_graph(name: str, count: int, places: dict[str, list[int]], by_number: bool) -> int:
-    found = places.get(name, [])
-    if len(found) > 1:
-        raise GpmError(f"{len(found)} graphs are named {name!r}; give the number of one, such as {found[0]}.")
-    if found:
-        return found[0]
-    if not by_number or not name.isascii() or not name.isdecimal() or len(name) > 18 or int(name) >= count:
-        first = f"; the first is named {next(iter(places))!r}" if places else ""
+def _find_graph(name: str, count: int, ids: dict[str, list[int]], by_id: bool) -> int:
+    same = ids.get(name, [])
+    if len(same) > 1:
+        raise GpmError(f"{len(same)} graphs are named {name!r}; give the number of one, such as {same[0]}.")
+    if same:
+        return same[0]
+    if not by_id or not name.isascii() or not name.isdecimal() or len(name) > 18 or int(name) >= count:
+        first = f"; the first is named {next(iter(ids))!r}" if ids else ""
         raise GpmError(f"no graph {name!r}: graphs are numbered 0 to {count - 1}{first}.")
     return int(name)
 
 
-def find_new(graph: Graph, known: Graph) -> NDArray[np.int64]:
-    """Nodes of a graph whose names are not among those of another, ascending. A number and its text are one name."""
-    if all(g.names is None and g.graph_ptr is None for g in (graph, known)):
-        return np.arange(min(known.num_nodes, graph.num_nodes), graph.num_nodes)
-    there, found = known.names or _count_names(known), [np.zeros(0, dtype=np.int64)]
+def find_new(graph: BaseGraph, other: BaseGraph) -> NDArray[np.int64]:
+    """Return the nodes of a graph whose names another graph lacks, ascending. A number and its text are one name."""
+    if all(g.names is None and g.graph_ptr is None for g in (graph, other)):
+        return np.arange(min(other.num_nodes, graph.num_nodes), graph.num_nodes)
+    names, new = other.names or _names_of_ids(other), [np.zeros(0, dtype=np.int64)]
     for nodes in _blocks(graph):
-        found.append(nodes[there.look_up(name_nodes(graph, nodes)) < 0])
-    return np.concatenate(found)
+        new.append(nodes[names.look_up(graph.names_of(nodes)) < 0])
+    return np.concatenate(new)
 
 
-def _count_names(graph: Graph) -> Names:
-    """The names of nodes that have numbers alone."""
+def _names_of_ids(graph: BaseGraph) -> Names:
     if graph.graph_ptr is None:
         return Names(np.arange(graph.num_nodes))
-    return Names.from_chunks([str(name) for name in name_nodes(graph, nodes)] for nodes in _blocks(graph))
+    return Names.from_chunks([str(name) for name in graph.names_of(nodes)] for nodes in _blocks(graph))
 
 
-def _blocks(graph: Graph) -> Iterator[NDArray[np.int64]]:
-    """All nodes, some at a time: a graph may have more than there is room for as objects of Python."""
+def _blocks(graph: BaseGraph) -> Iterator[NDArray[np.int64]]:
+    """Yield all nodes in blocks: the names of a large graph do not fit into memory as Python objects."""
     for first in range(0, graph.num_nodes, BLOCK):
         yield np.arange(first, min(first + BLOCK, graph.num_nodes))
-
-
-def _decode(arrays: dict[str, NDArray], ids: NDArray[np.int64]) -> list[Name]:
-    if (integers := arrays.get("integers")) is not None:
-        return [*np.asarray(integers)[ids].tolist()]
-    pointer, buffer = arrays["pointer"], np.ascontiguousarray(arrays["bytes"]).data
-    ends = zip(pointer[ids].tolist(), pointer[ids + 1].tolist(), strict=True)
-    return [str(buffer[first:last], "utf-8", "surrogateescape") for first, last in ends]

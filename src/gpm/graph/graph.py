@@ -2,215 +2,76 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
 
-from gpm.errors import GpmError
-from gpm.graph import coerce as intake
-from gpm.graph import csr
-from gpm.graph.coerce import Features
-from gpm.graph.names import Name, Names
-from gpm.io.npy import freeze, thaw
+from gpm.graph.base_graph import BaseGraph, Census
 
 if TYPE_CHECKING:
     import networkx as nx
     from torch_geometric.data import Data
 
-
-@dataclass(frozen=True)
-class Census:
-    """What was found in the edges, and what was done with it.
-
-    Attributes:
-        directed: Some edge has no reverse.
-        isolated: Nodes without any edge, in or out.
-        self_loops, duplicates: Edges (rows of the input) that are self-loops, or repeat an earlier edge.
-        loop_entries: Self-loops among the graph's own edges.
-        dropped_loops, merged: Whether those self-loops were dropped and those duplicates merged.
-        mirrored: Edges were given once and entered in both directions.
-    """
-
-    directed: bool
-    isolated: int
-    self_loops: int
-    duplicates: int
-    loop_entries: int
-    dropped_loops: bool
-    merged: bool
-    mirrored: bool
+__all__ = ["Census", "Graph"]
 
 
-@dataclass(frozen=True, eq=False)
-class Graph:
+class Graph(BaseGraph):
     """Nodes 0..N-1 and their out-edges. Immutable: its arrays are read-only, in memory or mapped from disk.
 
-    Build one with `from_edges`, `from_pyg`, `from_networkx`, `from_scipy` or `open`.
-
-    Attributes:
-        indptr: Row pointers `[N+1]`, int64.
-        indices: Columns `[E]`, ascending in each row; int32 while node ids fit.
-        census: What the edges looked like.
-        edge_ids: Id of the edge behind each entry `[E]`, the row of `edge_attr`; None if entry e is edge e.
-        edge_weight: Weights `[E]`, not negative; None for an unweighted graph.
-        edge_cdf: Integer running sums of the weights in each row `[E]`.
-        x: Node features `[N, d]`. Floats are dense or sparse, integers are categories.
-        edge_attr: Edge features, by edge id.
-        y: Labels, of nodes or of graphs.
-        graph_ptr: `[G+1]`, graph g owns nodes `graph_ptr[g]` to `graph_ptr[g+1]`; None for a single graph.
-        names: The user's node names; None if nodes are known by number.
-        folder: Where it was opened from, if it was; not saved.
+    Build one with `from_edges`, `from_pyg`, `from_networkx`, `from_scipy` or `open`. `BaseGraph` lists its arrays.
     """
-
-    indptr: NDArray
-    indices: NDArray
-    census: Census
-    edge_ids: NDArray | None = None
-    edge_weight: NDArray | None = None
-    edge_cdf: NDArray | None = None
-    x: Features | None = None
-    edge_attr: Features | None = None
-    y: NDArray | None = None
-    graph_ptr: NDArray | None = None
-    names: Names | None = None
-    folder: Path | None = None
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, np.ndarray):
-                value = value.view(np.ndarray)
-                value.flags.writeable = False
-                object.__setattr__(self, field.name, value)
-        if self.indptr.dtype != np.int64 or self.indices.dtype not in (np.int32, np.int64):
-            kinds = f"{self.indptr.dtype} and {self.indices.dtype}"
-            raise GpmError(f"row pointers must be int64 and columns int32 or int64, got {kinds}.")
-        for name in ("edge_ids", "edge_weight", "edge_cdf"):
-            if (values := getattr(self, name)) is not None and values.shape != self.indices.shape:
-                raise GpmError(f"{name} must have one entry per edge ({self.num_edges:,}), got {list(values.shape)}.")
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What goes to another process: of mapped arrays their places on disk."""
-        return {field.name: freeze(getattr(self, field.name)) for field in fields(self)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        for key, value in state.items():
-            object.__setattr__(self, key, thaw(value))
-        self.__post_init__()
-
-    @classmethod
-    def from_edges(
-        cls,
-        edge_index: ArrayLike,
-        num_nodes: int | None = None,
-        *,
-        edge_weight: ArrayLike | None = None,
-        edge_attr: Any = None,
-        x: Any = None,
-        y: Any = None,
-        names: Iterable[object] | None = None,
-        graph_ptr: ArrayLike | None = None,
-        undirected: bool = False,
-        duplicates: Literal["merge", "keep"] = "merge",
-        self_loops: Literal["keep", "drop"] = "keep",
-        keep_ids: bool = False,
-    ) -> Graph:
-        """Build a graph from a list of edges.
-
-        Args:
-            edge_index: Integers `[2, E]`: sources and targets, as in PyG (NumPy or torch).
-            num_nodes: N; by default one more than the largest id.
-            edge_weight: `[E]`, finite and not negative. An edge of weight 0 exists but is never walked.
-            edge_attr: Features of the E edges: dense, SciPy sparse, or integer categories.
-            x: Features of the N nodes, likewise.
-            y: Labels of nodes or graphs.
-            names: N distinct names.
-            graph_ptr: `[G+1]` node ranges of a collection of graphs.
-            undirected: Each edge is given once and goes both ways.
-            duplicates: "merge" keeps the first of equal edges and adds up their weights; "keep" walks them as
-                parallel edges.
-            self_loops: "keep" or "drop" edges from a node to itself.
-            keep_ids: Remember which input edge each entry came from even without `edge_attr`.
-        """
-        intake.check_choice("duplicates", duplicates, ("merge", "keep"))
-        intake.check_choice("self_loops", self_loops, ("keep", "drop"))
-        source, target = intake.as_endpoints(edge_index)
-        count = intake.check_range(source, target, num_nodes)
-        weight = None if edge_weight is None else intake.as_weights(edge_weight, len(source))
-        attributes = intake.as_features(edge_attr, len(source), "edge_attr")
-        with_ids = keep_ids or weight is not None or attributes is not None
-        drop_loops = self_loops == "drop"
-        loops = int(np.count_nonzero(source == target))
-        indptr, indices, ids = csr.build(
-            source, target, count, undirected=undirected, self_loops=not drop_loops, with_ids=with_ids
-        )
-        if weight is not None:
-            weight = weight[ids]
-        repeats, merged_ptr = csr.count_duplicates(indptr, indices)
-        if repeats and duplicates == "merge":
-            indices, ids, weight = csr.merge_duplicates(indptr, indices, ids, weight, merged_ptr)
-            indptr = merged_ptr
-            if weight is not None and not np.isfinite(weight).all():
-                raise GpmError("the weights of equal edges add up to infinity; scale the weights down.")
-        repeated_loops = 0 if drop_loops or not loops else loops - len(np.unique(source[source == target]))
-        symmetric = undirected or csr.is_symmetric(indptr, indices)
-        census = Census(
-            directed=not symmetric,
-            isolated=csr.count_isolated(indptr, indices, symmetric),
-            self_loops=loops,
-            duplicates=(repeats + repeated_loops) // 2 if undirected else repeats,
-            loop_entries=csr.count_self_loops(indptr, indices) if loops and not drop_loops else 0,
-            dropped_loops=bool(loops and drop_loops),
-            merged=bool(repeats and duplicates == "merge"),
-            mirrored=undirected,
-        )
-        return cls(
-            indptr=indptr,
-            indices=indices,
-            census=census,
-            edge_ids=ids if keep_ids or attributes is not None else None,
-            edge_weight=weight,
-            edge_cdf=None if weight is None else csr.cumulate_weights(indptr, weight),
-            x=intake.as_features(x, count, "x"),
-            edge_attr=attributes,
-            y=None if y is None else intake.check_labels(intake.as_array(y), count, graph_ptr),
-            graph_ptr=None if graph_ptr is None else intake.check_graph_ptr(graph_ptr, indptr, indices),
-            names=None if names is None else intake.check_names(Names(names), count),
-        )
 
     @classmethod
     def from_pyg(cls, data: Data | list[Data], **options: Any) -> Graph:
-        """Take a PyG `Data`, a list of them, or a `Batch`. `options` are those of `from_edges`."""
+        """Take a PyG `Data`, a list of them, a `Batch`, a `Dataset`, or torch's `ConcatDataset` of several.
+
+        `x`, `edge_index`, `edge_attr`, `edge_weight`, `y`, `num_nodes`, `names` and, for a collection, `ptr` are read.
+        The names of a collection are not. `options` are those of `from_edges` and win over what the data holds.
+        """
         from gpm.graph.convert import from_pyg
 
-        return from_pyg(data, **options)
+        return from_pyg(cls, data, **options)
 
     @classmethod
     def from_networkx(cls, graph: nx.Graph, *, weight: str | None = "weight", x: str | None = None) -> Graph:
-        """Take a NetworkX graph; its nodes become the names. See `gpm.graph.convert.from_networkx`."""
+        """Take a NetworkX graph of any kind; its nodes become the names.
+
+        Args:
+            graph: Directed or not, with parallel edges or not.
+            weight: Edge attribute to use as weight if the edges have it; None for an unweighted graph.
+            x: Node attribute to use as features: a number or a list of numbers on every node.
+        """
         from gpm.graph.convert import from_networkx
 
-        return from_networkx(graph, weight=weight, x=x)
+        return from_networkx(cls, graph, weight, x)
 
     @classmethod
     def from_scipy(cls, matrix: sp.sparray | sp.spmatrix, *, weighted: bool | None = None, **options: Any) -> Graph:
-        """Take a SciPy adjacency matrix: entry (i, j) is the edge from i to j. See `gpm.graph.convert.from_scipy`."""
+        """Take a square SciPy sparse matrix: the stored entry (i, j) is the edge from i to j.
+
+        Args:
+            matrix: Any sparse format.
+            weighted: Use the values as weights; by default when they are not all 1.
+            options: Those of `from_edges`.
+        """
         from gpm.graph.convert import from_scipy
 
-        return from_scipy(matrix, weighted=weighted, **options)
+        return from_scipy(cls, matrix, weighted, **options)
 
     @classmethod
     def open(cls, folder: str | Path, *, verify: bool | None = None) -> Graph:
-        """Open a saved graph without reading it: its arrays are mapped from disk. See `gpm.graph.folder.open_graph`."""
+        """Open a saved graph; its arrays stay on disk until they are used.
+
+        Args:
+            folder: A folder that `save` wrote.
+            verify: Read every byte and compare checksums. By default for graphs below 64 MB; for larger ones the
+                header, the sizes and 64 pieces of every file are checked, which takes milliseconds at any size. A large
+                graph that was neither written nor opened on this computer before is read once.
+        """
         from gpm.graph.folder import open_graph
 
-        return open_graph(Path(folder), verify=verify)
+        return open_graph(cls, Path(folder), verify=verify)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
         """Write the graph as a folder of `.npy` files and a JSON header. See `gpm.graph.folder.save_graph`."""
@@ -219,112 +80,10 @@ class Graph:
         return save_graph(self, Path(folder), overwrite=overwrite)
 
     def to_pyg(self) -> Data | list[Data]:
-        """Return a PyG `Data`, or a list of them for a collection."""
+        """Return a PyG `Data` (edges in the order of the rows), or a list of them for a collection of graphs.
+
+        Node names, where there are some, are `data.names`, a list.
+        """
         from gpm.graph.convert import to_pyg
 
         return to_pyg(self)
-
-    @property
-    def num_nodes(self) -> int:
-        return len(self.indptr) - 1
-
-    @property
-    def num_edges(self) -> int:
-        """Directed edges: an undirected edge counts twice."""
-        return len(self.indices)
-
-    @property
-    def num_graphs(self) -> int:
-        return 1 if self.graph_ptr is None else len(self.graph_ptr) - 1
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the structure that is walked: row pointers, columns, and what weighted walks need."""
-        return sum(a.nbytes for a in (self.indptr, self.indices, self.edge_cdf) if a is not None)
-
-    @property
-    def is_simple(self) -> bool:
-        """Whether no two edges lead from one node to the same other (or to itself)."""
-        return self.census.merged or self.census.duplicates == 0
-
-    def degree(self) -> NDArray:
-        """Out-degree of every node `[N]`."""
-        return np.diff(self.indptr)
-
-    def neighbors(self, node: int) -> NDArray:
-        """Targets of the edges that leave a node, ascending."""
-        self._check_node(node)
-        return self.indices[self.indptr[node] : self.indptr[node + 1]]
-
-    def edge_index(self) -> NDArray:
-        """All edges `[2, E]` in the order of the rows, int64."""
-        edges = np.empty((2, self.num_edges), dtype=np.int64)
-        edges[0] = np.repeat(np.arange(self.num_nodes, dtype=self.indices.dtype), self.degree())
-        edges[1] = self.indices
-        return edges
-
-    def name(self, node: int) -> Name:
-        """What the user calls a node: its name, else its number; in a collection "graph:node", counted in the graph."""
-        self._check_node(node)
-        if self.names is not None:
-            return self.names[int(node)]
-        if self.graph_ptr is None:
-            return int(node)
-        graph = int(np.searchsorted(self.graph_ptr, node, side="right")) - 1
-        return f"{graph}:{int(node) - int(self.graph_ptr[graph])}"
-
-    def _check_node(self, node: int) -> None:
-        if not 0 <= node < self.num_nodes:
-            raise GpmError(f"no node {node}: nodes are numbered 0 to {self.num_nodes - 1}.")
-
-    def find(self, name: object) -> int:
-        """The node that the user calls so."""
-        if self.names is not None:
-            return self.names.find(name)
-        text = str(name)
-        node = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -1
-        if self.graph_ptr is not None and (place := re.fullmatch(r"(\d{1,18}):(\d{1,18})", text)):
-            graph = min(int(place[1]), self.num_graphs)
-            node = int(self.graph_ptr[graph]) + int(place[2])
-            return node if node < self.num_nodes and self.name(node) == text else self._unknown(name)
-        if not 0 <= node < self.num_nodes or str(node) != text:
-            return self._unknown(name)
-        return node
-
-    def _unknown(self, name: object) -> NoReturn:
-        if self.graph_ptr is not None:
-            raise GpmError(f"no node {name!r}: write graph:node, as in '0:0', with graphs 0 to {self.num_graphs - 1}.")
-        raise GpmError(f"no node {name!r}: this graph's nodes are numbered 0 to {self.num_nodes - 1}.")
-
-    def summary(self) -> str:
-        """One line: how large the graph is, and what was found in its edges and done with it."""
-        c = self.census
-        edges = self.num_edges
-        undirected = f"{(edges + c.loop_entries) // 2:,} undirected edges"
-        size = f"{edges:,} directed edges" if c.directed else undirected
-        parts = [f"{self.num_nodes:,} nodes", size, f"{c.isolated:,} isolated"]
-        parts.append(f"{c.self_loops:,} self-loops" + (" (dropped)" if c.dropped_loops else ""))
-        handled = " (merged)" if c.merged else " (kept)"
-        parts.append(f"{c.duplicates:,} duplicates" + (handled if c.duplicates else ""))
-        if self.graph_ptr is not None:
-            parts.insert(0, f"{self.num_graphs:,} graphs")
-        if self.edge_weight is not None:
-            parts.append("weighted")
-        if self.x is not None:
-            parts.append(f"{self.x.shape[1]:,} {_kind(self.x)}")
-        return ", ".join(parts)
-
-    def header(self) -> dict[str, Any]:
-        """The facts that a saved graph's header repeats."""
-        return {"num_nodes": self.num_nodes, "num_edges": self.num_edges, "num_graphs": self.num_graphs} | asdict(
-            self.census
-        )
-
-    def __repr__(self) -> str:
-        return f"Graph({self.summary()})"
-
-
-def _kind(features: Features) -> str:
-    if sp.issparse(features):
-        return "sparse features"
-    return "categories" if np.issubdtype(features.dtype, np.integer) else "features"

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from gpm.random_bits import mix
 
+Index = tuple[NDArray[np.uint64], NDArray[np.int64]]
+
 
 @njit(cache=True, nogil=True)
 def _hash(buffer, pointer, hashes):  # pragma: no cover - compiled
@@ -23,53 +25,28 @@ def _hash(buffer, pointer, hashes):  # pragma: no cover - compiled
 
 
 @njit(cache=True, nogil=True)
-def _is_same(buffer, begin, end, other, other_begin, other_end):  # pragma: no cover - compiled
-    if end - begin != other_end - other_begin:
-        return False
-    for i in range(end - begin):  # noqa: SIM110
-        if buffer[begin + i] != other[other_begin + i]:
-            return False
-    return True
-
-
-@njit(cache=True, nogil=True)
-def _find(hashes, order, buffer, pointer, wanted_hashes, wanted, wanted_pointer, found):  # pragma: no cover - compiled
-    for i in range(found.size):
-        found[i] = -1
+def _find(hashes, order, buffer, pointer, wanted_hashes, wanted, wanted_pointer, nodes):  # pragma: no cover - compiled
+    for i in range(nodes.size):
+        nodes[i] = -1
+        name = wanted[wanted_pointer[i] : wanted_pointer[i + 1]]
         at = np.searchsorted(hashes, wanted_hashes[i])
         while at < hashes.size and hashes[at] == wanted_hashes[i]:
             node = order[at]
-            if _is_same(buffer, pointer[node], pointer[node + 1], wanted, wanted_pointer[i], wanted_pointer[i + 1]):
-                found[i] = node
+            if np.array_equal(buffer[pointer[node] : pointer[node + 1]], name):
+                nodes[i] = node
                 break
             at += 1
 
 
-@njit(cache=True, nogil=True)
-def _first_twin(hashes, order, buffer, pointer):  # pragma: no cover - compiled
-    for first in range(hashes.size):
-        a = order[first]
-        second = first + 1
-        while second < hashes.size and hashes[second] == hashes[first]:
-            b = order[second]
-            if _is_same(buffer, pointer[a], pointer[a + 1], buffer, pointer[b], pointer[b + 1]):
-                return a
-            second += 1
-    return -1
-
-
 def hash_names(buffer: NDArray, pointer: NDArray) -> NDArray[np.uint64]:
-    """A hash of every name: name i is `buffer[pointer[i] : pointer[i + 1]]`."""
+    """Return a hash of every name: name i is `buffer[pointer[i] : pointer[i + 1]]`."""
     hashes = np.empty(len(pointer) - 1, dtype=np.uint64)
     _hash(buffer, pointer, hashes)
     return hashes
 
 
-Index = tuple[NDArray[np.uint64], NDArray[np.int64]]
-
-
 def index_names(buffer: NDArray, pointer: NDArray) -> Index:
-    """The hashes of names, ascending, and where each name stands: 16 bytes per name."""
+    """Return the hashes of names, ascending, and the node of each: 16 bytes per name."""
     hashes = hash_names(buffer, pointer)
     order = np.argsort(hashes, kind="stable")
     return hashes[order], order
@@ -78,13 +55,7 @@ def index_names(buffer: NDArray, pointer: NDArray) -> Index:
 def find_names(
     index: Index, buffer: NDArray, pointer: NDArray, wanted: NDArray, wanted_pointer: NDArray
 ) -> NDArray[np.int64]:
-    """Where each wanted name first stands among others, which are indexed; -1 where it does not."""
-    found = np.empty(len(wanted_pointer) - 1, dtype=np.int64)
-    hashes_wanted = hash_names(wanted, wanted_pointer)
-    _find(*index, buffer, pointer, hashes_wanted, wanted, wanted_pointer, found)
-    return found
-
-
-def find_twin(buffer: NDArray, pointer: NDArray) -> int:
-    """The place of a name that stands twice; -1 if there is none."""
-    return int(_first_twin(*index_names(buffer, pointer), buffer, pointer))
+    """Return the first node that has each wanted name among indexed names; -1 where there is none."""
+    nodes = np.empty(len(wanted_pointer) - 1, dtype=np.int64)
+    _find(*index, buffer, pointer, hash_names(wanted, wanted_pointer), wanted, wanted_pointer, nodes)
+    return nodes

@@ -1,8 +1,8 @@
-"""Whether the arrays of a graph fit together, as compiled code takes for granted: nothing out of range, rows in order.
+"""Check that the arrays of a graph fit together, as compiled code assumes: nothing out of range, rows in order.
 
-A checksum says that a folder is as it was written; it does not say who wrote it. So what comes from disk is read
-through once before any kernel runs over it, at memory speed. That a large folder was found sound is noted in the data
-root, by the identity of its files, so that it opens unread the next time.
+A checksum shows that a folder is as it was written, not who wrote it. So arrays from disk are read once before any
+kernel uses them, at memory speed. A large folder that passed is remembered in the cache folder by the identity of its
+files, so that it is not read again.
 """
 # mypy: allow-untyped-defs, allow-untyped-decorators
 
@@ -13,7 +13,6 @@ import json
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,12 +20,11 @@ from numba import njit
 from numpy.typing import NDArray
 
 from gpm.graph import csr
+from gpm.graph.base_graph import BaseGraph
 from gpm.graph.names import Names
+from gpm.io.cache import data_root, remove_oldest
 
-if TYPE_CHECKING:
-    from gpm.graph.graph import Graph
-
-_MOST_NOTES = 1000
+_MAX_MARKS = 1000
 _KINDS: dict[str, tuple[type, ...]] = {
     "edge_ids": (np.int32, np.int64),
     "edge_weight": (np.float32, np.float64),
@@ -85,12 +83,12 @@ def _falls(indptr, cdf):  # pragma: no cover - compiled
     return False
 
 
-def find_fault(graph: Graph) -> str:
-    """Say what is wrong with a graph's arrays, in half a sentence; empty if nothing is."""
+def find_fault(graph: BaseGraph) -> str:
+    """Return what is wrong with a graph's arrays, as half a sentence; empty if nothing is."""
     return next(filter(None, _faults(graph)), "")
 
 
-def _faults(graph: Graph) -> Iterable[str]:
+def _faults(graph: BaseGraph) -> Iterable[str]:
     yield _shape_fault(graph)
     order = _STRICT if graph.is_simple else _ASCENDING
     yield _explain_rows(_rows_fault(graph.indptr, graph.indices, graph.num_nodes, order), "edges")
@@ -116,8 +114,8 @@ def _explain_rows(fault: int, name: str) -> str:
     return ("", pointers, columns, f"a row of its {name} is not in order, or repeats an entry")[fault]
 
 
-def _shape_fault(graph: Graph) -> str:
-    """What can be seen without reading the arrays, or from the short ones."""
+def _shape_fault(graph: BaseGraph) -> str:
+    """Check what can be seen without reading the long arrays."""
     nodes, edges, graphs = graph.num_nodes, graph.num_edges, graph.num_graphs
     if graph.indptr.ndim != 1 or graph.indices.ndim != 1 or nodes < 0:
         return "its row pointers and columns are not lists of numbers"
@@ -159,32 +157,24 @@ def _rises(pointer: NDArray, last: int) -> bool:
     return bool(len(pointer) and pointer[0] == 0 and pointer[-1] == last and (pointer[1:] >= pointer[:-1]).all())
 
 
-# Notes on folders that were found sound
+# Folders that were validated before
 
 
-def is_noted(checksum: str, files: Iterable[Path]) -> bool:
-    """Whether a folder with this header and these very files was found sound before."""
-    return _note(checksum, files).is_file()
+def is_remembered(checksum: str, files: Iterable[Path]) -> bool:
+    """Return True if a folder with this header and these very files was validated before."""
+    return _mark(checksum, files).is_file()
 
 
-def note(checksum: str, files: Iterable[Path]) -> None:
-    """Remember that a folder is sound; where that cannot be written, it is read again the next time."""
-    path = _note(checksum, files)
+def remember(checksum: str, files: Iterable[Path]) -> None:
+    """Remember that a folder is valid; where that cannot be written, the folder is validated again next time."""
+    path = _mark(checksum, files)
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-        notes = sorted(path.parent.iterdir(), key=lambda note: note.stat().st_mtime)
-        for old in notes[:-_MOST_NOTES]:
-            old.unlink(missing_ok=True)
+        remove_oldest(path.parent, _MAX_MARKS)
 
 
-def _note(checksum: str, files: Iterable[Path]) -> Path:
+def _mark(checksum: str, files: Iterable[Path]) -> Path:
     stats = [(path.name, path.stat()) for path in files]
-    known = [checksum, *sorted((n, s.st_size, s.st_mtime_ns, s.st_ino, s.st_dev) for n, s in stats)]
-    return _notes_folder() / hashlib.sha256(json.dumps(known).encode()).hexdigest()
-
-
-def _notes_folder() -> Path:
-    from gpm.data.catalog import data_root
-
-    return data_root() / "sound"
+    identity = [checksum, *sorted((n, s.st_size, s.st_mtime_ns, s.st_ino, s.st_dev) for n, s in stats)]
+    return data_root() / "sound" / hashlib.sha256(json.dumps(identity).encode()).hexdigest()

@@ -19,17 +19,19 @@ import logging
 import math
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import torch
+from msgspec import Meta
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from gpm.errors import GpmError
 from gpm.inference.redraws import LEVEL, measure_spread, spread_factor
-from gpm.io.atomic import read_json, write_json
+from gpm.io.atomic import write_json
+from gpm.io.json_schema import read_checked
 from gpm.tasks import ClassTask, LinkTask, Task, ValueTask
 from gpm.tasks.metrics import cool
 
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 FILE = "calibration.json"
 COLDEST, HOTTEST = 1 / 20, 20.0  # of a validation part without a mistake, the likeliest temperature would be 0
 BINS = 15
+_Factor = Annotated[float, Meta(ge=0, lt=1e300)]
 _log = logging.getLogger("gpm")
 
 
@@ -54,9 +57,9 @@ class Calibration:
     """
 
     key: dict[str, Any]
-    temperature: float = 1.0
-    floor: list[float] = field(default_factory=list)
-    factor: list[float] = field(default_factory=list)
+    temperature: Annotated[float, Meta(ge=COLDEST, le=HOTTEST)] = 1.0
+    floor: list[_Factor] = field(default_factory=list)
+    factor: list[_Factor] = field(default_factory=list)
     figures: dict[str, float] = field(default_factory=dict)
 
     def widths(self, spread: Tensor) -> Tensor:
@@ -194,12 +197,8 @@ def _read(path: Path, key: dict[str, Any], run: Run) -> Calibration | None:
     if not path.is_file():
         return None
     try:
-        found = Calibration(**read_json(path))
-        numbers = [found.temperature, *found.floor, *found.factor]
-        usable = all(isinstance(n, (int, float)) and math.isfinite(n) and n >= 0 for n in numbers)
-        wanted = len(run.facts["mean"]) if run.predicts_values else 0
-        sized = len(found.floor) == len(found.factor) == wanted
-        fits = found.key == key and sized and usable and COLDEST <= found.temperature <= HOTTEST
-    except (GpmError, TypeError, ValueError, OverflowError):
+        found = read_checked(path, Calibration)
+    except GpmError:
         return None
-    return found if fits else None
+    wanted = len(run.facts["mean"]) if run.predicts_values else 0
+    return found if found.key == key and len(found.floor) == len(found.factor) == wanted else None

@@ -4,49 +4,71 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
 
 from gpm.errors import GpmError
 from gpm.io.atomic import read_json, write_json
-from gpm.io.json_checks import (
-    Check,
-    find_odd,
-    is_count,
-    is_flag,
-    is_number,
-    is_object,
-    is_text,
-    is_whole,
-    list_of,
-    one_of,
-)
+from gpm.io.json_schema import Count, Finite, Integer, check_json
 from gpm.nn.feature_map import Form, InputSpec
 from gpm.nn.predictor import Predicts
 from gpm.tasks import Task
 
 FORMAT = 1
 MODEL = "model.json"
-_FORM = one_of(*get_args(Form))
-_INPUTS: dict[str, Check] = {
-    "node": _FORM, "node_dim": is_count, "node_sizes": list_of(is_count), "edge": _FORM, "edge_dim": is_count,
-    "edge_sizes": list_of(is_count), "pe_dim": is_count, "bags": is_flag,
-}  # fmt: skip
-_ALWAYS: dict[str, Check] = {"task": one_of("node", "link", "graph"), "inputs": is_object, "parameters": is_count}
-_BESIDE: dict[str, Check] = {
-    "data_digest": is_text, "class_names": list_of(is_text), "target_names": list_of(is_text),
-    "smoothing": lambda value: is_number(value) and 0 <= value < 1,
-}  # fmt: skip
-_KINDS: dict[str, dict[str, Check]] = {
-    "classes": {
-        "metric": one_of("accuracy", "roc_auc", "f1"), "multilabel": is_flag,
-        "classes": lambda value: list_of(is_whole)(value) and bool(value) and value == sorted(set(value)),
-    },
-    "values": {
-        "metric": one_of("mae", "rmse"), "mean": lambda value: list_of(is_number)(value) and bool(value),
-        "scale": lambda value: list_of(is_number)(value) and all(number > 0 for number in value),
-    },
-    "links": {"metric": is_text, "protocol": one_of("strict", "paper")},
-}  # fmt: skip
+
+
+class _Inputs(Struct, forbid_unknown_fields=True):
+    node: Form = "none"
+    node_dim: Count = 0
+    node_sizes: list[Count] = []
+    edge: Form = "none"
+    edge_dim: Count = 0
+    edge_sizes: list[Count] = []
+    pe_dim: Count = 0
+    bags: bool = False
+
+
+class _Model(Struct, tag_field="kind", kw_only=True):
+    task: Literal["node", "link", "graph"]
+    inputs: _Inputs
+    parameters: Count
+    data_digest: str = ""
+    class_names: list[str] = []
+    target_names: list[str] = []
+    smoothing: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+
+    def __post_init__(self) -> None:
+        if isinstance(self, _Links) != (self.task == "link"):
+            raise ValueError(f"its kind does not go with the task {self.task}")
+
+
+class _Classes(_Model, tag="classes"):
+    metric: Literal["accuracy", "roc_auc", "f1"]
+    multilabel: bool
+    classes: Annotated[list[Integer], Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.classes != sorted(set(self.classes)):
+            raise ValueError(f"classes is {self.classes!r:.60}, not in ascending order")
+
+
+class _Values(_Model, tag="values"):
+    metric: Literal["mae", "rmse"]
+    mean: Annotated[list[Finite], Meta(min_length=1)]
+    scale: list[Annotated[float, Meta(gt=0, lt=1e300)]]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.mean) != len(self.scale):
+            raise ValueError("mean and scale are of different lengths")
+
+
+class _Links(_Model, tag="links"):
+    metric: str
+    protocol: Literal["strict", "paper"]
 
 
 def write_facts(folder: Path, predictor: Predicts, task: Task, level: str, digest: str = "") -> None:
@@ -57,32 +79,14 @@ def write_facts(folder: Path, predictor: Predicts, task: Task, level: str, diges
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
-    """Read `model.json`; whatever it says is of the type that it must be."""
+    """Read `model.json` and check the type of every value."""
     path = folder / MODEL
     facts = read_json(path)
     if facts.get("format") != FORMAT:
         raise GpmError(f"{path} has format {facts.get('format')!r:.60}, this gpm reads {FORMAT}.")
-    if fault := _model_fault(facts):
-        raise GpmError(f"{path} is damaged: {fault}; train again.")
+    shape: Any = _Classes | _Values | _Links
+    check_json(facts, shape, path, "train again")
     return facts
-
-
-def _model_fault(facts: dict[str, Any]) -> str:
-    kind = facts.get("kind")
-    if not isinstance(kind, str) or kind not in _KINDS:
-        return f"kind is {kind!r:.60}"
-    needed = _ALWAYS | _KINDS[kind]
-    if missing := [key for key in needed if key not in facts]:
-        return f"it does not say {missing[0]}"
-    if odd := find_odd(facts, needed | _BESIDE):
-        return odd
-    if unknown := sorted(set(facts["inputs"]) - set(_INPUTS)):
-        return f"inputs has {unknown[0]!r:.60}"
-    if odd := find_odd(facts["inputs"], _INPUTS):
-        return f"of inputs {odd}"
-    if kind == "values" and len(facts["mean"]) != len(facts["scale"]):
-        return "mean and scale are of different lengths"
-    return "" if (kind == "links") == (facts["task"] == "link") else f"kind is {kind!r} for {facts['task']}s"
 
 
 def inputs_of(facts: dict[str, Any]) -> InputSpec:

@@ -1,7 +1,8 @@
-"""Archives that may come from anywhere: looked through before they are read; and pickles that can do nothing."""
+"""Inspect archives from anywhere before they are read, and unpickle data without running code."""
 
 from __future__ import annotations
 
+import io
 import pickle
 import stat
 import zipfile
@@ -15,21 +16,21 @@ import numpy as np
 from gpm.errors import GpmError
 from gpm.io.atomic import check_plain
 
-ROOMY = 64 * 2**20  # bytes: what unpacks to less does no harm, however well it was packed
-DENSEST = 100  # times: numbers do not pack better than this, zeros do by a thousand
+ROOMY = 64 * 2**20  # bytes: an archive that unpacks to less does no harm, however well it was packed
+DENSEST = 100  # the best compression of numbers; zeros pack a thousand times smaller
 MOST_ENTRIES = 1_000_000
-_KINDS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 def check_zip(path: str | Path, *, follow: bool = False) -> None:
-    """Refuse an archive (.npz, .pt, .ckpt) that is cut, or that would do more than give back what was put in.
+    """Refuse an archive (.npz, .pt, .ckpt) that is truncated or could do harm when it is unpacked.
 
-    Looked at are the directory of the archive and the headers of its arrays: sizes that the file cannot hold, entries
-    that unpack to implausibly much, names that lead elsewhere, links, names given twice.
+    Reads the directory of the archive and the headers of its arrays. Refuses sizes that the file cannot hold, entries
+    that unpack to implausibly much, names that lead elsewhere, links, and repeated names.
 
     Args:
         path: The archive.
-        follow: Whether the path itself may be a symbolic link, as a file that the user names may be.
+        follow: The path itself may be a symbolic link, as a file that the user names may be.
     """
     path = Path(path)
     if not follow:
@@ -37,63 +38,63 @@ def check_zip(path: str | Path, *, follow: bool = False) -> None:
     try:
         size = path.stat().st_size
         with zipfile.ZipFile(path) as archive:
-            _check_entries(path, archive.infolist(), size)
-            if path.suffix == ".npz":
-                _check_arrays(path, archive)
-            _check_pickles(path, archive)
+            if fault := _find_fault(archive, size, arrays=path.suffix == ".npz"):
+                raise GpmError(f"{path} is {fault}.")
     except GpmError:
         raise
     except Exception as error:  # of zipfile and NumPy: a broken directory, header or stream
         raise GpmError(f"{path} is no archive that can be read ({type(error).__name__}): it is damaged.") from None
 
 
-def _check_entries(path: Path, entries: list[zipfile.ZipInfo], size: int) -> None:
+def _find_fault(archive: zipfile.ZipFile, size: int, arrays: bool) -> str:
+    entries = archive.infolist()
     if len(entries) > MOST_ENTRIES:
-        raise GpmError(f"{path} is refused: it has {len(entries):,} entries.")
-    names = [entry.filename for entry in entries]
-    if len(set(names)) < len(names):
-        raise GpmError(f"{path} is refused: it holds two entries of the same name.")
+        return f"refused: it has {len(entries):,} entries"
+    if len({entry.filename for entry in entries}) < len(entries):
+        return "refused: it holds two entries of the same name"
     for entry in entries:
-        if _leads_elsewhere(entry.filename):
-            raise GpmError(f"{path} is refused: its entry {entry.filename!r} leads out of the archive.")
-        if stat.S_ISLNK(entry.external_attr >> 16):
-            raise GpmError(f"{path} is refused: its entry {entry.filename!r} is a link.")
-        if entry.compress_type not in _KINDS or entry.flag_bits & 1:
-            raise GpmError(f"{path} is refused: its entry {entry.filename!r} is packed in a way that is not read here.")
+        if fault := _find_entry_fault(entry):
+            return f"refused: its entry {entry.filename!r} {fault}"
     packed, unpacked = sum(e.compress_size for e in entries), sum(e.file_size for e in entries)
     if packed > size or any(e.compress_type == zipfile.ZIP_STORED and e.file_size != e.compress_size for e in entries):
-        raise GpmError(f"{path} is damaged: its entries are larger than the file.")
+        return "damaged: its entries are larger than the file"
     if unpacked > max(ROOMY, DENSEST * size):
-        raise GpmError(f"{path} is refused: {size:,} bytes would unpack to {unpacked:,}, which no data does.")
-
-
-def _leads_elsewhere(name: str) -> bool:
-    paths = PurePosixPath(name), PureWindowsPath(name)
-    return "\0" in name or any(path.is_absolute() or path.drive or ".." in path.parts for path in paths)
-
-
-def _check_pickles(path: Path, archive: zipfile.ZipFile) -> None:
-    """Some bytes of a pickle can ask for a buffer of any size, which torch makes even where it runs nothing."""
-    for entry in archive.infolist():
+        return f"refused: {size:,} bytes would unpack to {unpacked:,}, which no data does"
+    for entry in entries:
+        if arrays and (fault := _find_array_fault(archive, entry)):
+            return fault
+        # some bytes of a pickle can ask for a buffer of any size, which torch makes even where it runs nothing
         if entry.filename.endswith(".pkl") and b"bytearray" in archive.read(entry):
-            raise GpmError(f"{path} is refused: its entry {entry.filename!r} asks for a buffer, which no data does.")
+            return f"refused: its entry {entry.filename!r} asks for a buffer, which no data does"
+    return ""
 
 
-def _check_arrays(path: Path, archive: zipfile.ZipFile) -> None:
-    """What an array says of itself is what NumPy allocates: it must be what the entry holds."""
-    for entry in archive.infolist():
-        with archive.open(entry) as file:
-            version = np.lib.format.read_magic(file)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, _, dtype = read(file)
-            if dtype.hasobject:
-                raise GpmError(f"{path} is refused: its array {entry.filename!r} holds pickled objects.")
-            count = int(np.prod(shape, dtype=object)) if shape else 1
-            if count * dtype.itemsize != entry.file_size - file.tell():
-                raise GpmError(f"{path} is damaged: its array {entry.filename!r} is not of the size that it says.")
+def _find_entry_fault(entry: zipfile.ZipInfo) -> str:
+    paths = PurePosixPath(entry.filename), PureWindowsPath(entry.filename)
+    if "\0" in entry.filename or any(p.is_absolute() or p.drive or ".." in p.parts for p in paths):
+        return "leads out of the archive"
+    if stat.S_ISLNK(entry.external_attr >> 16):
+        return "is a link"
+    if entry.compress_type not in _METHODS or entry.flag_bits & 1:
+        return "is packed in a way that gpm does not read"
+    return ""
 
 
-# What the published raw files and caches of datasets are made of. None of these does anything but hold numbers.
+def _find_array_fault(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> str:
+    """Compare the size that NumPy would allocate for an array with the size of its entry."""
+    with archive.open(entry) as file:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(file)
+        if dtype.hasobject:
+            return f"refused: its array {entry.filename!r} holds pickled objects"
+        count = int(np.prod(shape, dtype=object)) if shape else 1
+        if count * dtype.itemsize != entry.file_size - file.tell():
+            return f"damaged: its array {entry.filename!r} is not of the size that it says"
+    return ""
+
+
+# The classes in published raw files and caches of datasets. They do nothing but hold numbers.
 _PLAIN = {
     "builtins": {"list", "dict", "set", "frozenset", "tuple", "int", "float", "complex", "bool", "str", "bytes",
                  "bytearray", "slice", "range"},
@@ -117,15 +118,13 @@ def _is_plain(module: str, name: str) -> bool:
 
 
 def _load_storage(content: bytes) -> Any:
-    import io
-
     import torch
 
     return torch.load(io.BytesIO(content), weights_only=True)
 
 
 class PlainUnpickler(pickle.Unpickler):
-    """Reads pickles of numbers, text, arrays and sparse matrices; anything else in one is an error, and not run."""
+    """Unpickler of numbers, text, arrays and sparse matrices; anything else is an error and is not run."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) == ("torch.storage", "_load_from_bytes"):
@@ -133,17 +132,17 @@ class PlainUnpickler(pickle.Unpickler):
         if not _is_plain(module, name):
             raise pickle.UnpicklingError(f"it holds {module}.{name}, which is not data")
         if module.startswith("scipy.sparse."):
-            module = "scipy.sparse"  # where it was when the file was made is no longer a place to import from
+            module = "scipy.sparse"  # the module of the time when the file was made no longer exists
         return super().find_class(module, name)
 
 
 @contextmanager
 def plain_pickles() -> Iterator[None]:
-    """Let whatever unpickles in the block read data only, whichever library it is and whatever it asks for.
+    """Restrict every library that unpickles in the block to plain data.
 
     PyG loads what it cannot read safely a second time with everything allowed, and some of its raw files are pickles.
     """
-    import io
+    import torch
 
     def load(file: Any, **options: Any) -> Any:
         return PlainUnpickler(file, **options).load()
@@ -154,11 +153,9 @@ def plain_pickles() -> Iterator[None]:
     def refuse(*_: Any, **__: Any) -> Any:
         raise pickle.UnpicklingError("it holds a program of TorchScript, which is not data")
 
-    import torch
-
     usual, script = (pickle.load, pickle.loads, pickle.Unpickler), torch.jit.load
     pickle.load, pickle.loads, pickle.Unpickler = load, loads, PlainUnpickler  # type: ignore[misc]
-    torch.jit.load = refuse  # to which torch.load hands such files, whatever it is asked
+    torch.jit.load = refuse  # torch.load hands such files to it, whatever its arguments
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Writing files so that they are there complete or not at all; reading small ones that may come from anywhere."""
+"""Write files so that they appear complete or not at all; read JSON files that may come from anywhere."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from gpm.errors import GpmError
 
-JSON_BYTES, YAML_BYTES = 64 * 2**20, 100_000  # the most that is read of a file which should be a few thousand
+JSON_BYTES = 64 * 2**20  # the largest JSON file that is read
 
 
 class WriteError(GpmError):
-    """A file could not be written: the disk is full, or the place is not ours."""
+    """A file that could not be written: the disk is full, or the folder is not ours."""
 
     def __init__(self, path: Path, error: OSError) -> None:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -31,7 +29,7 @@ class WriteError(GpmError):
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a scratch path beside a file; when the block ends well, it is synced and takes the file's place."""
+    """Yield a scratch path beside a file; if the block succeeds, it is synced and replaces the file."""
     scratch = path.with_name(f".{path.stem}.{os.getpid()}.{secrets.token_hex(4)}{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,26 +48,23 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def _sweep(path: Path) -> None:
     """Remove the scratch files that killed processes left beside a file."""
+    pattern = re.sub(r"([*?[])", r"[\1]", path.stem)
     with suppress(OSError):
-        for entry in path.parent.glob(f".{_as_pattern(path.stem)}.*"):
+        for entry in path.parent.glob(f".{pattern}.*"):
             owner = is_scratch(entry, path.name)
             if owner and not _is_alive(owner):
                 entry.unlink(missing_ok=True)
 
 
 def is_scratch(entry: Path, name: str = "") -> int:
-    """The process that made a scratch file for a file of that name, or for any; 0 if it is no such file."""
+    """Return the process that made a scratch file for a file of that name, or for any; 0 if it is no scratch file."""
     stem, suffix = (re.escape(Path(name).stem), re.escape(Path(name).suffix)) if name else (r"[\w-]+", r"\.\w+")
-    found = re.fullmatch(rf"\.{stem}\.(\d+)\.[0-9a-f]{{8}}{suffix}(-wal|-shm|-journal)?", entry.name)
-    return int(found[1]) if found and not entry.is_dir() else 0
-
-
-def _as_pattern(text: str) -> str:
-    return re.sub(r"([*?[])", r"[\1]", text)
+    match = re.fullmatch(rf"\.{stem}\.(\d+)\.[0-9a-f]{{8}}{suffix}(-wal|-shm|-journal)?", entry.name)
+    return int(match[1]) if match and not entry.is_dir() else 0
 
 
 def _is_alive(process: int) -> bool:
-    if os.name != "posix":  # elsewhere asking would end it
+    if os.name != "posix":  # elsewhere the question would end it
         return True
     try:
         os.kill(process, 0)
@@ -92,7 +87,7 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make sure that what was renamed in a folder outlives a crash of the machine."""
+    """Sync a folder, so that renames in it survive a crash of the computer."""
     with suppress(OSError):  # some file systems cannot sync a folder
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -102,7 +97,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def check_plain(path: Path) -> None:
-    """Refuse what is no plain file: a link could lead anywhere, and a pipe would never end."""
+    """Refuse what is not a regular file: a link could lead anywhere, and a pipe would never end."""
     try:
         mode = path.lstat().st_mode
     except OSError as error:
@@ -114,9 +109,13 @@ def check_plain(path: Path) -> None:
 
 
 def read_json(path: Path, fix: str = "train again") -> dict[str, Any]:
-    """Read a JSON file that holds an object; whatever else it holds is one sentence, with the way to mend it."""
+    """Read a JSON file that holds an object; `fix` tells the user what to do about a damaged file."""
     try:
-        content = json.loads(_read_text(path, JSON_BYTES))
+        path.lstat()  # a missing file is an OSError
+        check_plain(path)
+        if (size := path.stat().st_size) > JSON_BYTES:
+            raise GpmError(f"{path} has {size:,} bytes, more than the {JSON_BYTES:,} that are read of such a file.")
+        content = json.loads(path.read_text(encoding="utf-8"))
     except GpmError:
         raise
     except (OSError, ValueError, RecursionError) as error:
@@ -124,53 +123,3 @@ def read_json(path: Path, fix: str = "train again") -> dict[str, Any]:
     if not isinstance(content, dict):
         raise GpmError(f"{path} is damaged: it must hold an object; {fix}.")
     return content
-
-
-class _PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
-    """YAML without anchors: a few lines of them can stand for more than the memory holds."""
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("it holds an alias (*name), which is not read here")
-        return super().compose_node(parent, index)
-
-    def construct_yaml_int(self, node: Any) -> Any:
-        """A whole number; what YAML takes for one to the base of 60 is text, and one of hundreds of digits an error."""
-        text = self.construct_scalar(node)
-        if len(text) > 400:
-            raise yaml.YAMLError("a number has more than 400 digits")
-        return text if ":" in text else super().construct_yaml_int(node)
-
-
-_PlainLoader.add_constructor("tag:yaml.org,2002:int", _PlainLoader.construct_yaml_int)
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a YAML file of `key: value`; nothing in it is executed."""
-    try:
-        content = parse_yaml(_read_text(path, YAML_BYTES))
-    except GpmError:
-        raise
-    except (OSError, ValueError) as error:
-        raise GpmError(f"cannot read {path}: {str(error).rstrip('.')}.") from None
-    if not isinstance(content, dict):
-        raise GpmError(f"{path} holds no options; each line must be 'key: value'.")
-    return content
-
-
-def parse_yaml(text: str) -> Any:
-    """The values in YAML, of which nothing is executed; raises `ValueError` with what is wrong with it in one line."""
-    try:
-        return yaml.load(text, _PlainLoader)  # a SafeLoader
-    except RecursionError:
-        raise ValueError("it is nested too deep") from None
-    except (yaml.YAMLError, ValueError, TypeError, OverflowError) as error:
-        raise ValueError(" ".join(str(error).split()) or type(error).__name__) from None
-
-
-def _read_text(path: Path, most: int) -> str:
-    path.lstat()  # one that is missing is the caller's sentence
-    check_plain(path)
-    if (size := path.stat().st_size) > most:
-        raise GpmError(f"{path} has {size:,} bytes, more than the {most:,} that are read of such a file.")
-    return path.read_text(encoding="utf-8")

@@ -1,44 +1,74 @@
-"""Checksums: whether the files of a run are as they were written, and its data as it was when it was trained on."""
+"""The manifest of a folder: the size and SHA-256 of each of its files, and the comparison of the files with it.
+
+A run folder has `checksums.json`. A graph folder has `graph.json`, which also describes its arrays (see
+`gpm.graph.header`). A manifest lists the manifest of a subfolder in place of the files of that subfolder.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
+from io import BufferedReader
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
-import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
+from msgspec import Struct
 
 from gpm.errors import GpmError
-from gpm.graph.folder import HEADER, open_graph
-from gpm.graph.graph import Graph
-from gpm.graph.names import Names
 from gpm.io.atomic import WriteError, check_plain, read_json, sync_folder, write_json
-from gpm.io.json_checks import is_count, is_text
+from gpm.io.json_schema import Count, check_json
 
-if TYPE_CHECKING:
-    from gpm.data.sources import TaskData
-    from gpm.run.run import Run
-
-CHECKSUMS, FORMAT, VERSION = "checksums.json", "gpm-checksums", 1
-USED = ("config.yaml", "model.json", "model.safetensors", "split.npz")  # what answers are made of
-_DEEPEST = 16  # folders in folders
+CHECKSUMS, HEADER = "checksums.json", "graph.json"
+FORMATS = {CHECKSUMS: "gpm-checksums", HEADER: "gpm-graph"}
+FIXES = {CHECKSUMS: "remove it if you trust the other files", HEADER: "save the graph again"}
+VERSION = 1  # of both formats
+USED = ("config.yaml", "model.json", "model.safetensors", "split.npz")  # the files that predictions are made from
 LATER = ("explain", "shift", "tensorboard", "wandb", "mlruns", "calibration.json")  # in a run, but not of its training
-READ_WHOLE = 2**30  # bytes: of a larger graph in a folder the checksum of its header stands for all of it
+_MAX_DEPTH = 16  # of nested folders
+_PIECE, _PIECES = 4096, 64  # bytes and number of the pieces of a file that a quick check reads
+
+
+class Entry(Struct):
+    """A file as its manifest describes it; the last three only for arrays of a graph."""
+
+    bytes: Count
+    sha256: str
+    sample: str = ""
+    dtype: str = ""
+    shape: list[int] = []
+
+
+class Manifest(Struct):
+    """The files of a folder by name, and the arrays of a graph folder by key."""
+
+    files: dict[str, Entry] = {}
+    arrays: dict[str, Entry] = {}
+
+    def __post_init__(self) -> None:
+        for name in self.files:
+            path = PurePosixPath(name)
+            if path.is_absolute() or ".." in path.parts:
+                raise ValueError(f"its entry {name!r} is not a file in the folder")
+
+    def entries(self) -> dict[str, Entry]:
+        """Return the entry of each file by its path in the folder."""
+        return {f"{key}.npy": entry for key, entry in self.arrays.items()} | self.files
+
+
+AnyManifest = TypeVar("AnyManifest", bound=Manifest)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong with a file.
+    """A file that is not as the manifest says.
 
     Attributes:
-        name: The file, as its folder lists it.
+        name: The file, as the manifest lists it.
         state: missing, cut, altered, link or damaged; or unexpected, which is no damage.
-        sentence: What it means.
+        sentence: The explanation, about "it".
     """
 
     name: str
@@ -50,40 +80,81 @@ class Finding:
         return self.state == "unexpected"
 
 
+class DamageError(GpmError):
+    """A file that is not as its manifest says."""
+
+    def __init__(self, path: Path, state: str, sentence: str, fix: str) -> None:
+        super().__init__(f"{path} is damaged: {sentence}; {fix}.")
+        self.state, self.sentence = state, sentence
+
+
+def describe_file(path: Path, *, sample: bool = False) -> dict[str, Any]:
+    """Sync a file and return its manifest entry, with the digest of a sample if asked for."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        sampled = {"sample": _digest_sample(file)} if sample else {}
+        return {"bytes": path.stat().st_size} | sampled | {"sha256": _digest(file)}
+
+
+def checksum_of(content: dict[str, Any]) -> str:
+    """Return the checksum of a manifest over all its other keys."""
+    others = {key: value for key, value in content.items() if key != "checksum"}
+    try:
+        return hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()
+    except RecursionError:  # deeper than any manifest
+        return ""
+
+
 def write_checksums(folder: Path) -> None:
-    """Sync all files of a folder, then write what they are; a subfolder that has such a list stands by its list."""
+    """Sync all files of a folder and write `checksums.json`."""
     listed = {}
     for name in list_files(folder):
         path = folder / name
         check_plain(path)
         try:
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
-                listed[name] = {"bytes": path.stat().st_size, "sha256": _digest(file)}
+            listed[name] = describe_file(path)
         except OSError as error:
             raise WriteError(path, error) from None
     for below in {(folder / name).parent for name in listed}:
         sync_folder(below)
-    write_json(folder / CHECKSUMS, {"format": FORMAT, "version": VERSION, "files": listed})
+    write_json(folder / CHECKSUMS, {"format": FORMATS[CHECKSUMS], "version": VERSION, "files": listed})
     sync_folder(folder)
 
 
+def read_checksums(folder: Path) -> dict[str, Entry]:
+    """Return the entries of `checksums.json` by file name."""
+    return read_manifest(folder / CHECKSUMS, Manifest)[1].entries()
+
+
+def read_manifest(path: Path, shape: type[AnyManifest]) -> tuple[dict[str, Any], AnyManifest]:
+    """Read `checksums.json` or `graph.json`, as it stands and as a checked shape."""
+    fix = FIXES[path.name]
+    content = read_json(path, fix)
+    if content.get("format") != FORMATS[path.name]:
+        raise GpmError(f"{path} is damaged: its format is not {FORMATS[path.name]}; {fix}.")
+    if content.get("version") != VERSION:
+        raise GpmError(f"{path} has format version {content.get('version')}; this gpm reads version {VERSION}.")
+    if path.name == HEADER and content.get("checksum") != checksum_of(content):
+        raise GpmError(f"{path} was altered: its checksum does not match; {fix}.")
+    return content, check_json(content, shape, path, fix)
+
+
 def list_files(folder: Path) -> list[str]:
-    """The files that make up a folder, as the checksums list them: without scratch files and what comes later."""
+    """Return the files that the manifest of a folder lists: without scratch files and later additions to a run."""
     return sorted(_walk(folder, PurePosixPath()))
 
 
 def _walk(folder: Path, below: PurePosixPath) -> Iterator[str]:
-    if len(below.parts) > _DEEPEST:
-        raise GpmError(f"{folder} holds folders in folders to a depth that no run has; it is none.")
+    if len(below.parts) > _MAX_DEPTH:
+        raise GpmError(f"{folder} is not a run folder: its folders are nested more than {_MAX_DEPTH} deep.")
     names = sorted(path.name for path in (folder / below).iterdir())
-    for header in (CHECKSUMS, HEADER):
-        if below.parts and header in names:
-            yield str(below / header)
+    for manifest in FORMATS:
+        if below.parts and manifest in names:
+            yield str(below / manifest)
             return
     for name in names:
         path = folder / below / name
-        if name.startswith(".") or name == CHECKSUMS or (name in LATER and not below.parts):
+        if name.startswith(".") or (not below.parts and (name in FORMATS or name in LATER)):
             continue
         if path.is_symlink() or not path.is_dir():
             yield str(below / name)
@@ -92,144 +163,97 @@ def _walk(folder: Path, below: PurePosixPath) -> Iterator[str]:
 
 
 def check_folder(folder: Path) -> list[Finding]:
-    """Compare every byte of a folder with its checksums; an empty list if all is as it was written."""
-    listed, found = read_checksums(folder), list[Finding]()
+    """Compare every byte of a run or graph folder, and of the folders below, with the manifest."""
+    is_graph = (folder / HEADER).is_file() and not (folder / CHECKSUMS).exists()
+    listed = read_manifest(folder / (HEADER if is_graph else CHECKSUMS), Manifest)[1].entries()
+    findings = list[Finding]()
     for name, entry in listed.items():
-        if finding := _check(folder, name, entry):
-            found.append(finding)
-        elif (folder / name).name in (CHECKSUMS, HEADER):
-            found += _check_below(folder, PurePosixPath(name))
-    for name in list_files(folder):
-        if name in USED and name not in listed:
-            found.append(Finding(name, "altered", "the list of checksums does not name it"))
-        elif name not in listed:
-            found.append(Finding(name, "unexpected", "it is no part of the run, and not read"))
-    return found
+        try:
+            open_checked(folder, name, entry).close()
+        except GpmError as error:
+            state, sentence = getattr(error, "state", "damaged"), getattr(error, "sentence", str(error).rstrip("."))
+            findings.append(Finding(name, state, sentence))
+        else:
+            findings += _check_below(folder, PurePosixPath(name))
+    for name in set(list_files(folder)) - set(listed):
+        if name in USED:
+            findings.append(Finding(name, "altered", "the list of checksums does not name it"))
+        else:
+            findings.append(Finding(name, "unexpected", "it does not belong to the folder and is not read"))
+    return findings
 
 
-def _check_below(folder: Path, header: PurePosixPath) -> list[Finding]:
-    below = folder / header.parent
-    if header.name == CHECKSUMS:
-        return [Finding(str(header.parent / f.name), f.state, f.sentence) for f in check_folder(below)]
+def _check_below(folder: Path, manifest: PurePosixPath) -> list[Finding]:
+    if manifest.name not in FORMATS:
+        return []
     try:
-        open_graph(below, verify=True)
+        findings = check_folder(folder / manifest.parent)
     except GpmError as error:
-        return [Finding(str(header.parent), "damaged", str(error).rstrip("."))]
-    return []
+        return [Finding(str(manifest), "damaged", str(error).rstrip("."))]
+    return [replace(finding, name=str(manifest.parent / finding.name)) for finding in findings]
 
 
 def check_files(folder: Path, names: Iterable[str]) -> None:
-    """Refuse files that are not as they were written; a folder without checksums is taken as it is."""
+    """Refuse files of a run that are not as they were written; without `checksums.json` nothing is compared."""
     for name in names:
         if (folder / name).is_symlink():
             check_plain(folder / name)
     if not (folder / CHECKSUMS).exists():
         return
-    listed = read_checksums(folder)
+    listed, fix = read_checksums(folder), f"gpm doctor {folder} says what to do"
     for name in names:
-        finding = _check(folder, name, listed[name]) if name in listed else None
-        if finding is None and name in USED and name not in listed and (folder / name).exists():
-            finding = Finding(name, "altered", f"{CHECKSUMS} does not name it")
-        if finding is not None:
-            raise GpmError(f"{folder / name} is damaged: {finding.sentence}; gpm doctor {folder} says what to do.")
+        if name in listed:
+            open_checked(folder, name, listed[name], fix=fix).close()
+        elif name in USED and (folder / name).exists():
+            raise DamageError(folder / name, "altered", f"{CHECKSUMS} does not name it", fix)
 
 
-def read_checksums(folder: Path) -> dict[str, dict[str, Any]]:
-    """The list of a folder: bytes and SHA-256 of each file."""
-    path, fix = folder / CHECKSUMS, "remove it if you trust the other files"
-    content = read_json(path, fix)
-    if content.get("format") != FORMAT or not isinstance(content.get("files"), dict):
-        raise GpmError(f"{path} is damaged: it is no list of checksums; {fix}.")
-    if content.get("version") != VERSION:
-        raise GpmError(f"{path} has format version {content.get('version')}; this gpm reads version {VERSION}.")
-    listed: dict[str, dict[str, Any]] = content["files"]
-    for name, entry in listed.items():
-        place = PurePosixPath(name)
-        if (
-            place.is_absolute()
-            or ".." in place.parts
-            or not isinstance(entry, dict)
-            or not is_count(entry.get("bytes"))
-            or not is_text(entry.get("sha256"))
-        ):
-            raise GpmError(f"{path} is damaged: its entry {name!r} is not that of a file in the folder; {fix}.")
-    return listed
+def open_checked(
+    folder: Path, name: str, entry: Entry, *, full: bool = True, fix: str = FIXES[HEADER]
+) -> BufferedReader:
+    """Open a file that is as its manifest entry says.
 
-
-def _check(folder: Path, name: str, entry: dict[str, Any]) -> Finding | None:
+    Args:
+        folder: The folder of the manifest.
+        name: The file, as the manifest lists it.
+        entry: Its entry.
+        full: Compare every byte, not only the size and a sample.
+        fix: What the user can do about a damaged file.
+    """
     path = folder / name
-    if any((folder / Path(*Path(name).parts[:depth])).is_symlink() for depth in range(1, len(Path(name).parts) + 1)):
-        return Finding(name, "link", "it is a symbolic link, which is not followed")
+    for part in (*reversed(path.relative_to(folder).parents), Path(name)):
+        if part.name and (folder / part).is_symlink():
+            link = "it is a symbolic link, which is not followed here"
+            raise DamageError(path, "link", link, "put the file itself in its place")
     if not path.is_file():
-        return Finding(name, "missing", "it is missing")
+        raise DamageError(path, "missing", "it is missing", fix)
     try:
-        size = path.stat().st_size
-        if size != entry["bytes"]:
-            state = "cut" if size < entry["bytes"] else "altered"
-            return Finding(name, state, f"it has {size:,} bytes instead of {entry['bytes']:,}")
-        with path.open("rb") as file:
-            if _digest(file) != entry["sha256"]:
-                return Finding(name, "altered", "its bytes are not those that were written")
+        file = path.open("rb")
+        if fault := _find_fault(file, entry, full):
+            file.close()
+            raise DamageError(path, *fault, fix)
     except OSError as error:
-        return Finding(name, "damaged", f"it cannot be read ({error.strerror})")
-    return None
+        raise DamageError(path, "damaged", f"it cannot be read ({error.strerror})", fix) from None
+    return file
 
 
-def _digest(file: Any) -> str:
+def _find_fault(file: BufferedReader, entry: Entry, full: bool) -> tuple[str, str] | None:
+    size = os.fstat(file.fileno()).st_size
+    if size != entry.bytes:
+        return "cut" if size < entry.bytes else "altered", f"it has {size:,} bytes instead of {entry.bytes:,}"
+    intact = _digest(file) == entry.sha256 if full else _digest_sample(file) == entry.sample
+    return None if intact else ("altered", "its bytes are not those that were written")
+
+
+def _digest(file: BufferedReader) -> str:
+    file.seek(0)
     return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-# The data of a run
-
-
-def digest_data(graph: Graph, source: str | Path = "") -> str:
-    """What a graph is, as a text that another graph does not have: over its edges, features, labels and names.
-
-    A graph of a gigabyte or more that is a folder goes by the checksum of its header, which holds those of its arrays.
-
-    Args:
-        graph: The graph.
-        source: The folder that it was opened from, if it was.
-    """
-    arrays = _arrays(graph)
-    mapped = graph.folder is not None  # else it was put together from several
-    if mapped and sum(array.nbytes for array in arrays.values()) >= READ_WHOLE and (header := _header_of(source)):
-        return f"folder:{header}"
-    digest = hashlib.blake2b(digest_size=16)
-    for name, array in arrays.items():
-        digest.update(f"{name} {array.dtype.newbyteorder('<').str} {array.shape}\n".encode())
-        plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-        digest.update(plain.reshape(-1).view(np.uint8).data if plain.size else b"")
-    return f"blake2b:{digest.hexdigest()}"
-
-
-def check_digest(run: Run, data: TaskData) -> None:
-    """Refuse data that is no longer what a run was trained on; a run that remembers nothing takes any."""
-    kept = str(run.facts.get("data_digest", "")).partition(" ")[0]  # what follows is no matter of the graph
-    if not kept:
-        return
-    found = digest_data(data.graph, run.folder / run.config.data)  # a graph of its own is named from there
-    if found.partition(":")[0] == kept.partition(":")[0] and found != kept:
-        raise GpmError(
-            f"{run.config.data or 'the graph'} is no longer what {run.folder} was trained on: its edges, features, "
-            "labels or names were changed since; train again, or predict on it as another graph with --on."
-        )
-
-
-def _arrays(graph: Graph) -> dict[str, NDArray]:
-    arrays: dict[str, NDArray] = {}
-    for field in fields(Graph):
-        value = getattr(graph, field.name)
-        if sp.issparse(value):
-            arrays |= {f"{field.name}.{part}": getattr(value, part) for part in ("indptr", "indices", "data")}
-            arrays[f"{field.name}.shape"] = np.array(value.shape)
-        elif isinstance(value, Names):
-            arrays |= {f"{field.name}.{key}": array for key, array in sorted(value.arrays().items())}
-        elif isinstance(value, np.ndarray) and field.name != "edge_cdf":  # the weights again
-            arrays[field.name] = value
-    return arrays
-
-
-def _header_of(source: str | Path) -> str:
-    header = Path(source).expanduser() / HEADER
-    return str(read_json(header, "save the graph again").get("checksum", "")) if source and header.is_file() else ""
+def _digest_sample(file: BufferedReader) -> str:
+    """Digest pieces spread evenly over a file, both ends among them, in a time that does not depend on its size."""
+    digest, last = hashlib.sha256(), max(0, os.fstat(file.fileno()).st_size - _PIECE)
+    for i in range(_PIECES):
+        file.seek(last * i // (_PIECES - 1))
+        digest.update(file.read(_PIECE))
+    return digest.hexdigest()

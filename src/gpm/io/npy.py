@@ -1,4 +1,4 @@
-"""Single `.npy` files: written as they grow, or with their room taken at once; mapped once their header was checked."""
+"""`.npy` files: appended to, or allocated at once; mapped after their header was checked."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _HEADER = re.compile(
 
 
 class GrowingArray:
-    """An array of rows that are appended; nothing but the current rows is in memory. Close it to make it whole.
+    """Writer of an array to which rows are appended; only the current rows are in memory. Close it to finish the file.
 
     Args:
         path: The file to write.
-        dtype: Of the entries.
-        row: Shape of one row; a number by default.
+        dtype: Type of the entries.
+        row: Shape of one row; a scalar by default.
     """
 
     def __init__(self, path: Path, dtype: DTypeLike, row: tuple[int, ...] = ()) -> None:
@@ -44,7 +44,7 @@ class GrowingArray:
         self.length += len(rows)
 
     def close(self) -> None:
-        """Write the final shape into the header, which NumPy leaves room for."""
+        """Write the final shape into the header, in which NumPy leaves space for it."""
         if self._file.closed:
             return
         header = _header(self.dtype, (self.length, *self._row))
@@ -63,7 +63,7 @@ class GrowingArray:
 def create_array(path: Path, dtype: DTypeLike, shape: tuple[int, ...]) -> NDArray:
     """Make an array of zeros on disk and map it for writing.
 
-    Its room is taken at once: a full disk is then an error here, and not a crash when the mapped memory is written.
+    Its space is reserved at once: a full disk is then an error here, not a crash when the mapped memory is written.
     """
     dtype = np.dtype(dtype)
     with path.open("wb") as file:
@@ -79,7 +79,7 @@ def create_array(path: Path, dtype: DTypeLike, shape: tuple[int, ...]) -> NDArra
 
 
 def map_array(file: BinaryIO, path: Path) -> NDArray:
-    """Map an opened file for reading; refused before anything is allocated if its size is not what its header says."""
+    """Map an opened file for reading; refuse it before allocating if its size does not match its header."""
     dtype, columns_first, shape = _read_header(file, path)
     begin, size = file.tell(), os.fstat(file.fileno()).st_size
     if begin + math.prod(shape) * dtype.itemsize != size:
@@ -92,7 +92,7 @@ def map_array(file: BinaryIO, path: Path) -> NDArray:
 
 @dataclass(frozen=True)
 class MappedArray:
-    """An array as the file that it is mapped from: what goes to another process in place of its bytes."""
+    """The file that an array is mapped from, sent to another process in place of its bytes."""
 
     path: str
     dtype: str
@@ -102,13 +102,13 @@ class MappedArray:
 
     @classmethod
     def of(cls, array: NDArray) -> MappedArray | None:
-        """Where an array is mapped from, whole; None if it is in memory."""
+        """Return the file that is mapped as this whole array; None if the array is in memory."""
         base: Any = array
         while base is not None and not isinstance(base, np.memmap):
             base = getattr(base, "base", None)
         if base is None or base.filename is None or base.mode != "r":
             return None
-        while isinstance(base.base, np.memmap):  # the first of several views knows its place in the file
+        while isinstance(base.base, np.memmap):  # the first of several views knows its offset in the file
             base = base.base
         same = array.__array_interface__["data"][0] == base.__array_interface__["data"][0]
         if not same or array.shape != base.shape or array.dtype != base.dtype or array.strides != base.strides:
@@ -117,7 +117,7 @@ class MappedArray:
         return cls(str(base.filename), base.dtype.str, base.offset, base.shape, first)
 
     def open(self) -> NDArray:
-        """Map it again."""
+        """Map the file again."""
         order: Any = "F" if self.columns_first else "C"
         try:
             return np.memmap(self.path, self.dtype, "r", self.offset, self.shape, order)
@@ -126,7 +126,7 @@ class MappedArray:
 
 
 def freeze(value: Any) -> Any:
-    """A value to be pickled: what is mapped as its place, alone or in a sparse matrix; all else as it is."""
+    """Replace a mapped array, alone or in a sparse matrix, by its file for pickling; keep any other value."""
     if isinstance(value, np.ndarray):
         return MappedArray.of(value) or value
     if sp.issparse(value) and value.format == "csr":
@@ -135,7 +135,7 @@ def freeze(value: Any) -> Any:
 
 
 def thaw(value: Any) -> Any:
-    """The other way round."""
+    """Undo `freeze`."""
     if isinstance(value, MappedArray):
         return value.open()
     if isinstance(value, tuple) and value and isinstance(value[0], str) and value[0] == "csr":
@@ -151,18 +151,18 @@ def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
 
 
 def _read_header(file: BinaryIO, path: Path) -> tuple[np.dtype[Any], bool, tuple[int, ...]]:
-    """What a header says; only those of plain numbers and texts are read, and none is evaluated."""
+    """Parse the header of an array of plain numbers or text, without evaluating it."""
     start = file.read(len(_MAGIC) + 4)
     length = int.from_bytes(start[-2:], "little")
     text = file.read(length).decode("latin-1") if start[:-2] == _MAGIC + b"\x01\x00" else ""
-    found = _HEADER.fullmatch(text)
+    match = _HEADER.fullmatch(text)
     try:
-        if found is None:
+        if match is None:
             raise ValueError
-        shape = tuple(int(size) for size in found[3].replace(" ", "").rstrip(",").split(","))
-        dtype = np.dtype(found[1])
+        shape = tuple(int(size) for size in match[3].replace(" ", "").rstrip(",").split(","))
+        dtype = np.dtype(match[1])
         if len(shape) > 4 or not dtype.itemsize or math.prod(filter(None, shape)) * dtype.itemsize >= 2**48:
             raise ValueError
     except (ValueError, TypeError):
         raise GpmError(f"{path} is not an array of numbers as gpm writes them.") from None
-    return dtype, found[2] == "True", shape
+    return dtype, match[2] == "True", shape

@@ -1,16 +1,24 @@
-"""Folders that appear complete or not at all: made under another name, locked against a second maker, then renamed.
+"""Publish a folder so that it appears complete or not at all: one writer at a time, a scratch folder, then a rename.
 
-Of a folder NAME there may stand beside it: `.NAME.lock` while someone makes it, `.NAME.<process>.<random>` where it is
-made, and `.NAME.old`, the folder that is being replaced. A killed process may leave them; the next one clears them, and
-where the kill fell between the two renames of a replacement, it puts the old folder back.
+Beside a folder NAME there may be:
+
+- `.NAME.lock` while a process writes NAME;
+- `.NAME.<process>.<random>`, the scratch folder in which NAME is made;
+- `NAME.part`, the folder of an unfinished training, which can be resumed;
+- `.NAME.old`, the previous NAME while it is replaced.
+
+A killed process may leave them. The next writer removes them, and `settle` finishes a replacement that was killed
+between its two renames.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
 import signal
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -20,36 +28,94 @@ from typing import Any, NoReturn
 
 from gpm.errors import GpmError
 from gpm.io.atomic import WriteError, sync_folder
-from gpm.io.locks import open_lock, try_lock
+from gpm.io.manifest import CHECKSUMS
 
-_MARK = ".writing"  # in a scratch folder: it may be removed
-REPLACED = ".replaced"  # in a folder that is, or was to be, put aside
+if sys.platform != "win32":
+    import fcntl
+
+PART, REPLACED = ".part", ".replaced"  # REPLACED is a file in a folder that is, or was to be, replaced
+_MARK = ".writing"  # a file in every scratch folder: the folder may be removed
+
+
+class TakenError(GpmError):
+    """A folder that cannot be written: it belongs to something else, or another process is writing it."""
 
 
 @contextmanager
 def claiming(folder: Path) -> Iterator[None]:
-    """Be the only one who makes a folder; also clears what killed makers of it left.
+    """Lock a folder for the block that makes it, see `lock_folder`.
 
-    An `OSError` in the block is a `GpmError` that names the folder, and SIGTERM ends the block as an exception does.
+    An `OSError` in the block becomes a `GpmError` that names the folder, and SIGTERM ends the block as an exception
+    does.
     """
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        lock, handle = _take_lock(folder)
-        try:
-            with _ending_in_order():
-                _settle(folder)
-                yield
-        finally:
-            with suppress(OSError):
-                lock.unlink()
-            os.close(handle)
+        with lock_folder(folder), _sigterm_as_exit():
+            yield
     except OSError as error:
         raise WriteError(folder, error) from None
 
 
 @contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Be the only process that writes a folder; first remove what killed processes left beside it."""
+    with suppress(FileExistsError):  # a file in place of the parent folder is an error of the lock below
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    busy = f"{folder} is being written by another process; wait for it to end, or name another folder."
+    with locked(folder.with_name(f".{folder.name}.lock"), busy):
+        _finish_renames(folder)
+        _remove_scratch(folder)
+        yield
+
+
+@contextmanager
+def locked(lock: Path, busy: str) -> Iterator[None]:
+    """Hold a lock of the operating system, which ends with the process; the file is removed afterwards.
+
+    Args:
+        lock: The file to lock, made if necessary, and never followed if it is a link.
+        busy: The error if another process holds the lock.
+    """
+    handle = _take_lock(lock, busy)
+    try:
+        yield
+    finally:
+        try:
+            with suppress(OSError):
+                lock.unlink()
+        finally:
+            os.close(handle)
+
+
+def _take_lock(lock: Path, busy: str) -> int:
+    for _ in range(100):
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
+        try:
+            if not _try_lock(handle):
+                raise TakenError(busy)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(handle), lock.stat()):
+                    return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)  # the previous holder has just removed this file
+    raise TakenError(busy)
+
+
+def _try_lock(handle: int) -> bool:
+    if sys.platform == "win32":
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        # other errors come from file systems without locks: better to write without one than not at all
+        return error.errno not in (errno.EWOULDBLOCK, errno.EACCES)
+    return True
+
+
+@contextmanager
 def scratch_for(folder: Path) -> Iterator[Path]:
-    """Give a folder beside a claimed one to work in; it is gone after the block, with all that was not published."""
+    """Make a scratch folder beside a claimed folder; it is removed after the block with all that was not published."""
     scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.{os.getpid()}.", dir=folder.parent))
     try:
         (scratch / _MARK).touch()
@@ -59,71 +125,89 @@ def scratch_for(folder: Path) -> Iterator[Path]:
 
 
 def publish(made: Path, folder: Path) -> None:
-    """Put a folder that was made in the scratch folder, and whose files are synced, in the place of the claimed one."""
+    """Rename a complete folder, whose files are synced, to a claimed one; a previous folder is replaced."""
     sync_folder(made)
-    replaced = folder.exists()
+    replaced = not is_free(folder)
     if replaced:
         put_aside(folder)
     try:
         made.rename(folder)
-    except BaseException:
+    except OSError:
         if replaced:
-            bring_back(folder)
+            _bring_back(folder)
         raise
     sync_folder(folder.parent)
-    clear_aside(folder)
+    _clear_aside(folder)
 
 
-def aside(folder: Path) -> Path:
-    """Where a folder that is replaced waits until the new one is in its place."""
-    return folder.with_name(f".{folder.name}.old")
+def settle(folder: Path) -> None:
+    """Finish a replacement that was killed between its two renames; call it before a folder is read."""
+    folder = folder.absolute()
+    if not (_was_put_aside(folder) or _can_finish(folder)):
+        return
+    with suppress(GpmError), claiming(folder):  # the lock's holder is about to do the same; and we may only read
+        pass
+    if not folder.exists() and _was_put_aside(folder):
+        raise GpmError(f"{folder} was being replaced when a process ended; rename {_aside(folder)} to it.")
+
+
+def part_of(folder: Path) -> Path:
+    """Return the folder in which the training of a run folder works."""
+    return folder.with_name(folder.name + PART)
+
+
+def is_complete(folder: Path) -> bool:
+    """Return True if a run is complete: its checksums are written last."""
+    return (folder / CHECKSUMS).is_file()
+
+
+def is_free(folder: Path) -> bool:
+    """Return True if a folder does not exist or is empty."""
+    return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
 
 
 def put_aside(folder: Path) -> None:
-    """Rename a folder that is about to be replaced; it bears a mark, by which it is known as one of ours."""
-    clear_aside(folder)
+    """Rename a folder that is about to be replaced, with a mark by which it is recognised."""
+    _clear_aside(folder)
     (folder / REPLACED).touch()
-    folder.rename(aside(folder))
+    folder.rename(_aside(folder))
 
 
-def was_put_aside(folder: Path) -> bool:
-    """Whether a folder waits for its replacement; another of that name is somebody else's."""
-    old = aside(folder)
+def _aside(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.old")
+
+
+def _was_put_aside(folder: Path) -> bool:
+    old = _aside(folder)
     return old.is_dir() and not old.is_symlink() and (old / REPLACED).is_file()
 
 
-def bring_back(folder: Path) -> None:
-    """Put a folder that was put aside into its place again."""
-    if was_put_aside(folder):
-        aside(folder).rename(folder)
+def _bring_back(folder: Path) -> None:
+    if _was_put_aside(folder):
+        _aside(folder).rename(folder)
         (folder / REPLACED).unlink(missing_ok=True)
 
 
-def clear_aside(folder: Path) -> None:
-    """Remove a folder that was replaced."""
-    if was_put_aside(folder):
-        shutil.rmtree(aside(folder), ignore_errors=True)
+def _clear_aside(folder: Path) -> None:
+    if _was_put_aside(folder):
+        shutil.rmtree(_aside(folder), ignore_errors=True)
 
 
-def restore(folder: Path) -> None:
-    """Before a folder is read: put it back if its replacement was killed between the two renames."""
-    folder = folder.absolute()
-    if folder.exists() or not was_put_aside(folder):
-        return
-    try:
-        with claiming(folder):
-            pass
-    except GpmError:
-        if not folder.exists():  # whoever replaces it may be done by now
-            old = aside(folder)
-            raise GpmError(f"{folder} was being replaced when a process ended; rename {old} to it.") from None
+def _can_finish(folder: Path) -> bool:
+    part = part_of(folder)
+    return is_complete(part) and not part.is_symlink() and is_free(folder)
 
 
-def _settle(folder: Path) -> None:
-    if folder.exists():
-        clear_aside(folder)
-    else:
-        bring_back(folder)
+def _finish_renames(folder: Path) -> None:
+    if _can_finish(folder):
+        part_of(folder).rename(folder)
+    elif is_free(folder):
+        _bring_back(folder)
+    if not is_free(folder):
+        _clear_aside(folder)
+
+
+def _remove_scratch(folder: Path) -> None:
     made = re.compile(rf"\.{re.escape(folder.name)}\.\d+\.[a-z0-9_]{{8}}")
     for path in folder.parent.iterdir():
         if made.fullmatch(path.name) and path.is_dir() and not path.is_symlink():
@@ -131,36 +215,19 @@ def _settle(folder: Path) -> None:
                 shutil.rmtree(path)
             else:
                 with suppress(OSError):
-                    path.rmdir()  # only if it is empty: else it is none of ours
-
-
-def _take_lock(folder: Path) -> tuple[Path, int]:
-    lock = folder.with_name(f".{folder.name}.lock")
-    for _ in range(100):
-        handle = open_lock(lock)
-        try:
-            if not try_lock(handle):
-                raise GpmError(f"{folder} is being written by another process; wait, or name another folder.")
-            with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(handle), lock.stat()):
-                    return lock, handle
-        except BaseException:
-            os.close(handle)
-            raise
-        os.close(handle)  # whoever had it has just removed it
-    raise GpmError(f"{folder} cannot be locked: others keep making it; name another folder.")
+                    path.rmdir()  # only if it is empty: else it is not a scratch folder of ours
 
 
 @contextmanager
-def _ending_in_order() -> Iterator[None]:
-    """Let SIGTERM raise `SystemExit`, so that what is half made is cleared."""
-    mine = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    if mine:
+def _sigterm_as_exit() -> Iterator[None]:
+    """Let SIGTERM raise `SystemExit`, so that unfinished work is removed."""
+    ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if ours:
         signal.signal(signal.SIGTERM, _exit)
     try:
         yield
     finally:
-        if mine:
+        if ours:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 

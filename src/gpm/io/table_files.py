@@ -1,4 +1,4 @@
-"""Tables out: CSV, TSV, Parquet or JSON lines, complete or not at all; what is written is what comes back."""
+"""Write tables as CSV, TSV, Parquet or JSON lines, complete or not at all, so that they can be read back exactly."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gpm.io.atomic import replacing
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
 WRITTEN = (*SUFFIXES, ".jsonl")
-_BLOCK = 65_536  # rows that are made into text at a time
+_BLOCK = 65_536  # rows that are converted to text at a time
 
 
 def check_table(path: Path, suffixes: tuple[str, ...] = WRITTEN) -> None:
-    """Refuse, before any work, a path that no table can be written to."""
+    """Refuse, before any work, a path to which no table can be written."""
     if path.suffix.lower() not in suffixes:
         raise GpmError(f"{path}: a table is written as {', '.join(suffixes)}; name the file so.")
     if path.is_dir():
@@ -37,14 +37,14 @@ def write_table(path: Path, columns: dict[str, Any]) -> None:
             else:
                 write_blocks(scratch, [columns])
         except UnicodeEncodeError as error:
-            raise GpmError(f"cannot write {path}: {error.object!r:.60} is no text that can be stored.") from None
+            raise GpmError(f"cannot write {path}: {error.object!r:.60} cannot be stored as text.") from None
 
 
 def write_blocks(path: Path, blocks: Iterable[dict[str, Any]]) -> None:
-    """Write a text table whose rows come block by block; there must be a block, if only one without rows.
+    """Write a text table block by block; there must be at least one block, possibly without rows.
 
-    Names are written as they are, also those that a spreadsheet would take for a formula or a number; text that is no
-    Unicode comes back from CSV and TSV by `surrogateescape`. Numbers have as many digits as they need to come back.
+    Names are written unchanged, also those that a spreadsheet would take for a formula or a number. Text that is not
+    Unicode is read back from CSV and TSV by `surrogateescape`. Numbers have as many digits as they need to be exact.
     """
     if path.suffix.lower() == ".jsonl":
         with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:  # which JSON reads
@@ -56,16 +56,16 @@ def write_blocks(path: Path, blocks: Iterable[dict[str, Any]]) -> None:
 
 
 def distinct(names: Iterable[str]) -> list[str]:
-    """Names of columns, where one that was there before gets a number: no column may take another's place."""
-    found: dict[str, None] = {}
+    """Return names of columns made distinct: a repeated name gets a number."""
+    taken: dict[str, None] = {}
     for name in names:
         numbered = (f"{name}_{i}" if i > 1 else name for i in itertools.count(1))
-        found[next(each for each in numbered if each not in found)] = None
-    return list(found)
+        taken[next(each for each in numbered if each not in taken)] = None
+    return list(taken)
 
 
 def write_parquet(path: Path, columns: dict[str, Any], fix: str = "try a .csv file") -> None:
-    """Write columns of equal length as Parquet; `fix` is for text that cannot be stored there."""
+    """Write columns of equal length as Parquet; `fix` tells what to do about text that cannot be stored."""
     import duckdb
     import pandas as pd
 
@@ -86,16 +86,16 @@ def _with_header(blocks: Iterable[dict[str, Any]], delimiter: str) -> Iterator[s
 
 
 def _as_text(columns: dict[str, Any], delimiter: str) -> Iterator[str]:
-    """Rows of a text file."""
+    """Yield the rows of a text file."""
     for block in _blocks(columns):
         cells = [_numbers(values) if _is_float(values) else _quote(values, delimiter) for values in block]
         if len(cells) == 1:
-            cells = [[cell or '""' for cell in cells[0]]]  # else the row would be no row
+            cells = [[cell or '""' for cell in cells[0]]]  # else the line would be empty
         yield from (delimiter.join(row) + "\n" for row in zip(*cells, strict=True))
 
 
 def _as_json(columns: dict[str, Any]) -> Iterator[str]:
-    """Rows of a file of JSON lines; what is no number is null there."""
+    """Yield the rows of a file of JSON lines; NaN and infinity become null."""
     encode = json.JSONEncoder(ensure_ascii=False).encode
     heads = [encode(name) + ": " for name in columns]
     for block in _blocks(columns):
@@ -110,7 +110,7 @@ def _as_json(columns: dict[str, Any]) -> Iterator[str]:
 
 
 def _blocks(columns: dict[str, Any]) -> Iterator[list[Any]]:
-    """The columns in pieces of some rows each; they must be of the same length."""
+    """Yield the columns, which must have the same length, in blocks of rows."""
     sizes = {name: len(values) for name, values in columns.items()}
     if len(set(sizes.values())) > 1:
         raise ValueError(f"the columns of a table must be of the same length, got {sizes}.")
@@ -123,13 +123,13 @@ def _is_float(values: Any) -> bool:
 
 
 def _numbers(values: Any) -> list[str]:
-    """Floats in the fewest digits that come back as the same float of that width."""
+    """Write floats with the fewest digits that give back the same float of that width."""
     shortest: list[str] = values.astype("U32").tolist()
     return [text.removesuffix(".0") for text in shortest]
 
 
 def _quote(values: Any, delimiter: str) -> list[str]:
-    """Cells as they stand in a text file: in quotes where they hold what would end them."""
+    """Write cells of a text file, in quotes where they contain a quote, a delimiter or the end of a line."""
     special = re.compile(f'["\r\n{delimiter}]')
     plain = values.tolist() if isinstance(values, np.ndarray) else values
     texts = [value if isinstance(value, str) else "" if value is None else str(value) for value in plain]

@@ -1,30 +1,30 @@
-"""The plan of a training: what it was asked to do, by which an interrupted one is known again and gone on with."""
+"""The request of a training, kept as `plan.json`, by which an interrupted training is recognised and resumed."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gpm.errors import GpmError
-from gpm.io.atomic import read_json, write_json
+from gpm.io.atomic import write_json
+from gpm.io.json_schema import read_checked
 
 PLAN = "plan.json"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a training was asked to do. The same plan again goes on with what is there.
+    """What a training was asked to do. The same plan again resumes what is there.
 
     Attributes:
         config: The options, with those of the recipe; its seed is the first.
-        seeds: How many trainings, with seeds counted from there.
-        baselines: Whether baselines are scored too.
-        data_digest: Of the graph.
-        gpm: The version that began.
-        recipe: What is known of the recipe besides its options.
-        overwrite: Whether a run that is there may be replaced.
-        result: Where the figures go besides; empty for nowhere.
+        seeds: Number of trainings, with consecutive seeds.
+        baselines: Score baselines too.
+        data_digest: Digest of the graph.
+        gpm: The version of gpm that started the training.
+        recipe: Metadata of the recipe besides its options.
+        overwrite: An existing run may be replaced.
+        result: A further file for the figures; empty for none.
     """
 
     config: dict[str, Any]
@@ -37,7 +37,7 @@ class Plan:
     result: str = ""
 
     def difference(self, other: Plan) -> str:
-        """The first thing that is not the same, as "lr is 0.1, not 0.2"; empty if it is the same training."""
+        """Return the first difference, as "lr is 0.1, not 0.2"; empty if it is the same training."""
         mine, theirs = self._compared(), other._compared()
         for key in mine | theirs:
             if mine.get(key) != theirs.get(key):
@@ -53,15 +53,5 @@ class Plan:
 
     @classmethod
     def read(cls, folder: Path) -> Plan:
-        """Read what `write` wrote."""
-        path = folder / PLAN
-        content = read_json(path, "train anew with --overwrite")
-        kinds: dict[str, Any] = {
-            "config": dict, "recipe": dict, "seeds": int, "baselines": bool, "data_digest": str, "gpm": str,
-            "overwrite": bool, "result": str,
-        }  # fmt: skip
-        if set(content) != {field.name for field in fields(cls)} or any(
-            not isinstance(content[key], kind) for key, kind in kinds.items()
-        ):
-            raise GpmError(f"{path} is damaged: it is no plan of a training; train anew with --overwrite.")
-        return cls(**content)
+        """Read `plan.json`."""
+        return read_checked(folder / PLAN, cls, "train anew with --overwrite")

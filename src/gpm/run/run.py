@@ -34,14 +34,16 @@ from gpm.data.splits import PARTS, Split
 from gpm.data.tables.table_source import OWN_GRAPHS
 from gpm.errors import GpmError
 from gpm.explain.explanation import Explanation
+from gpm.graph.digest import check_digest
 from gpm.graph.find import find_graph as find_graph  # where others look for it
-from gpm.graph.find import find_graphs, find_new, find_nodes, name_nodes
+from gpm.graph.find import find_graphs, find_new, find_nodes
 from gpm.graph.graph import Graph
 from gpm.inference.model_json import MODEL, inputs_of, read_facts
 from gpm.inference.predictions import Predictions
 from gpm.inference.weights import check_shapes, load_weights
-from gpm.io.atomic import read_json, read_yaml, write_text
-from gpm.io.manifest import check_digest, check_files
+from gpm.io.atomic import read_json, write_text
+from gpm.io.manifest import check_files
+from gpm.io.yaml_files import read_options
 from gpm.nn import InputSpec
 from gpm.nn.predictor import Predictor, Predicts, make_machine
 from gpm.patterns.walks import has_edge
@@ -108,7 +110,7 @@ class Run:
             run._data = read_given(run, data)
             run.source = str(data) if isinstance(data, (str, Path)) else ""
             if not other:
-                check_digest(run, run._data)
+                check_digest(run._data.graph, run.facts.get("data_digest", ""), run.folder, run.config.data)
         return run
 
     @cached_property
@@ -144,7 +146,7 @@ class Run:
         data = load_task_data(
             source, config.task, metric=config.metric, smiles=config.smiles, target=config.target, shift=config.shift
         )
-        check_digest(self, data)
+        check_digest(data.graph, self.facts.get("data_digest", ""), self.folder, config.data)
         return data
 
     @cached_property
@@ -274,9 +276,9 @@ class Run:
         """The columns that say which nodes or graphs `[B]` or pairs `[B, 2]` some numbers are."""
         graph, level = self.data.graph, level or self.data.level
         if level == "node":
-            return {"node": name_nodes(graph, ids)}
+            return {"node": graph.names_of(ids)}
         if level == "link":
-            return {side: name_nodes(graph, ids[:, at]) for at, side in enumerate(("source", "target"))}
+            return {side: graph.names_of(ids[:, at]) for at, side in enumerate(("source", "target"))}
         assert isinstance(self.data, GraphData)
         keys: dict[str, list[Any]] = {"graph": ids.tolist()}
         if self.data.lines is not None:
@@ -388,7 +390,7 @@ def build_model(config: Config, inputs: InputSpec, outputs: int, level: str) -> 
 
 def read_config(path: Path) -> Config:
     """Read the options of a run."""
-    return Config.from_dict(read_yaml(path), str(path))
+    return Config.from_dict(read_options(path), str(path))
 
 
 def write_config(path: Path, config: Config) -> None:

@@ -24,11 +24,12 @@ from gpm.data.graph_data import GraphData
 from gpm.data.tables.open_table import reading
 from gpm.data.tables.session import connect, file_literal, literal
 from gpm.errors import GpmError, whole_number
+from gpm.graph.digest import digest_data
 from gpm.inference.answer import Answers, open_answers
 from gpm.inference.instances import Instances, opening_instances
 from gpm.inference.redraws import DRAWS
 from gpm.io.atomic import replacing, sync_folder
-from gpm.io.manifest import USED, digest_data
+from gpm.io.manifest import USED
 from gpm.io.publish import claiming, scratch_for
 from gpm.io.table_files import WRITTEN, check_table, write_blocks, write_parquet
 

@@ -22,10 +22,11 @@ from gpm.data.sources import TaskData, has_columns
 from gpm.data.splits import PARTS
 from gpm.data.tables.table_source import GRAPH, OWN_GRAPHS, Tables, find_tables, locate
 from gpm.errors import GpmError, kind_of, nearest
+from gpm.graph.digest import digest_data
 from gpm.graph.folder import HEADER
 from gpm.graph.graph import Graph
 from gpm.io.atomic import WriteError, write_json
-from gpm.io.manifest import check_folder, digest_data
+from gpm.io.manifest import check_folder
 from gpm.run.request import PLAN, Plan
 from gpm.run.run import CONFIG, RESULT, Run, read_config
 from gpm.run.workplace import TakenError, Workplace, find_place, is_complete, part_of, settle, target_of

@@ -19,7 +19,7 @@ from gpm.data.tables.schema import (
     read_schema,
     write_schema,
 )
-from gpm.io.yaml_text import read_yaml
+from gpm.io.yaml_files import read_schema_yaml
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)  # a surrogate is no text
 NASTY = st.sampled_from(
@@ -148,7 +148,7 @@ def test_files_that_are_no_text_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpm.io.yaml_text.MOST_BYTES", 10)
+    monkeypatch.setattr("gpm.io.yaml_files.SCHEMA_BYTES", 10)
     _refused(tmp_path, "task: node # and more", "has more than")
 
 
@@ -181,7 +181,7 @@ def test_any_values_are_a_schema_or_refused(values: Any) -> None:
 
 def test_values_are_those_of_yaml_otherwise(tmp_path: Path) -> None:
     text = "a: 1\nb: true\nc: {d: 1.5, e: null}\nf: 'x'\n"
-    assert read_yaml(_write(tmp_path, text)) == yaml.safe_load(text)
+    assert read_schema_yaml(_write(tmp_path, text)) == yaml.safe_load(text)
 
 
 def test_the_table_says_what_happens_to_each_column() -> None:

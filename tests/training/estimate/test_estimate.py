@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 
 from gpm import train
 from gpm.__main__ import main
 from gpm.config import Config
-from gpm.data.catalog import data_root
 from gpm.data.sources import load_task_data
 from gpm.errors import GpmError
+from gpm.io.cache import data_root
 from gpm.training.estimate import machine_costs as kept
 from gpm.training.estimate.estimate import Team, count_instances, estimate
 from gpm.training.estimate.forecast import make_plan
@@ -120,7 +121,7 @@ def test_every_cost_is_measured(task: str, machine: None) -> None:
     assert found.parameters > 0
     assert found.updating > 0
     assert found.flops > 0
-    assert Costs.from_dict(json.loads(json.dumps(found.to_dict()))) == found
+    assert msgspec.convert(json.loads(json.dumps(asdict(found))), Costs) == found
 
 
 def test_what_is_planned_is_what_is_trained(subject: Subject, tmp_path: Path) -> None:

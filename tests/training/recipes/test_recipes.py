@@ -111,7 +111,7 @@ def test_your_own_file_is_a_recipe(tmp_path: Path) -> None:
         (b"width: 8", r"mine\.yaml must hold options as 'key: value', with data among them"),
         (b"- data", r"mine\.yaml must hold options"),
         (b"", r"mine\.yaml must hold options"),
-        (b"data: [", r"mine\.yaml is not YAML: "),
+        (b"data: [", r"mine\.yaml, line \d: not YAML "),
         (b"data: \xff", r"cannot read .*mine\.yaml \(UnicodeDecodeError\)"),
     ],
 )

@@ -94,8 +94,8 @@ def test_a_space_of_the_users_is_read_as_it_stands(tmp_path: Path) -> None:
         ("", "holds no options"),
         ("{}", "must hold options as"),
         ("- lr", "holds no options"),
-        ("lr: [", "cannot read"),
-        ("a: &a [1]\nb: *a", "alias"),
+        ("lr: [", ": not YAML ("),
+        ("a: &a [1]\nb: *a", "line 1: a word that begins with '&', '*' or '!' must be in quotes"),
         ("lrr: [0.1]", "there is no option 'lrr'. Did you mean 'lr'?"),
         ("seed: [0, 1]", "figures with another seed cannot be compared; leave seed out"),
         ("epochs: [2]", "epochs is also given as a flag, which fixes it; leave out one of them"),
@@ -110,7 +110,7 @@ def test_a_space_of_the_users_is_read_as_it_stands(tmp_path: Path) -> None:
         ("pe: [rwse, lapp]", "pe must be one of none, lap, rwse, rings, got 'lapp'. Did you mean 'lap'?"),
         ("pe: {low: 1, high: 2}", "pe is no number, so that it has no range; give a list of values"),
         ("width: [30]", "width (30) must be a multiple of heads (4)"),
-        ("1: [2]", "there is no option 1"),
+        ("1: [2]", "there is no option '1'"),
     ],
 )
 def test_mistakes_in_a_space_are_told_with_the_file(tmp_path: Path, text: str, sentence: str) -> None:

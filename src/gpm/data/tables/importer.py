@@ -27,9 +27,9 @@ from gpm.data.tables.targets import Targets, check_parts, read_parts, read_targe
 from gpm.data.tables.write_csr import map_part
 from gpm.data.tables.write_edges import write_edges
 from gpm.errors import GpmError
+from gpm.graph.base_graph import SPARSE
 from gpm.graph.folder import GraphWriter, writing_graph
-from gpm.graph.header import SPARSE
-from gpm.io.yaml_text import dump_yaml
+from gpm.io.yaml_files import dump_yaml
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ from typing import Any
 
 from gpm.errors import GpmError, nearest
 from gpm.io.atomic import write_text
-from gpm.io.yaml_text import dump_yaml, read_yaml
+from gpm.io.yaml_files import dump_yaml, read_schema_yaml
 
 FORMAT, VERSION = "gpm-import", 1
 TABLES = ("edges", "nodes", "graphs")
@@ -153,7 +153,7 @@ class Schema:
 
 def read_schema(path: Path) -> Schema:
     """Read the YAML that `write_schema` wrote or a user changed."""
-    return Schema.from_dict(read_yaml(path), str(path))
+    return Schema.from_dict(read_schema_yaml(path), str(path))
 
 
 def write_schema(path: Path, schema: Schema) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from gpm.errors import GpmError
 from gpm.graph.graph import Graph
 from gpm.io.atomic import check_plain, replacing
+from gpm.io.cache import data_root, remove_oldest
 from gpm.io.npy import GrowingArray, map_array
 
 _log = logging.getLogger("gpm")
@@ -31,7 +32,7 @@ def keep_positions(graph: Graph, name: str, dim: int, find: Callable[[], NDArray
         dim: Columns.
         find: Finds it.
     """
-    path = _folder() / f"{name}-{digest_edges(graph)}.npy"
+    path = data_root() / "positions" / f"{name}-{digest_edges(graph)}.npy"
     kept = _read(path, (graph.num_nodes, dim))
     if kept is not None:
         _log.info("positional embeddings are those in %s.", path)
@@ -42,7 +43,7 @@ def keep_positions(graph: Graph, name: str, dim: int, find: Callable[[], NDArray
             file.append(found)
     except GpmError as error:  # they are found again the next time
         _log.warning("positional embeddings are not kept: %s", error)
-    _clear(path.parent)
+    remove_oldest(path.parent, _MOST_FILES)
     return found
 
 
@@ -71,7 +72,7 @@ def _header_checksum(graph: Graph) -> str:
         if array is not None and not _is_mapped(array, folder / f"{name}.npy"):
             return ""
     with suppress(GpmError, OSError):
-        return str(read_header(folder)["checksum"])
+        return read_header(folder).checksum
     return ""
 
 
@@ -96,17 +97,3 @@ def _read(path: Path, shape: tuple[int, int]) -> NDArray[np.float32] | None:
             return kept.view(np.ndarray)
         _log.warning("%s is damaged and not read.", path)
     return None
-
-
-def _clear(folder: Path) -> None:
-    """Remove the oldest of too many files."""
-    with suppress(OSError):
-        kept = sorted(folder.glob("*.npy"), key=lambda path: path.stat().st_mtime)
-        for old in kept[:-_MOST_FILES]:
-            old.unlink(missing_ok=True)
-
-
-def _folder() -> Path:
-    from gpm.data.catalog import data_root
-
-    return data_root() / "positions"

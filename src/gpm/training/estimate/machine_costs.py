@@ -10,16 +10,18 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from gpm.config import Config
-from gpm.data.catalog import data_root
 from gpm.errors import GpmError
 from gpm.io.atomic import read_json, write_json
+from gpm.io.cache import data_root
+from gpm.io.json_schema import check_json
 from gpm.training.estimate.live_bytes import peak_bytes
 from gpm.training.estimate.measure import Bench, Costs, measure
 from gpm.training.estimate.subject import Stated, Subject
@@ -51,27 +53,19 @@ class Constants:
     overhead: float
 
 
+Kept = TypeVar("Kept", Constants, Costs)
+
+
 def find_constants(threads: int, again: bool = False) -> Constants:
     """The constants of this machine, measured if they are not known."""
-    found = None if again else _recall(f"{_machine(threads)} constants")
-    try:
-        return Constants(**found or {})
-    except TypeError:
-        constants = measure_constants(threads)
-        _keep(f"{_machine(threads)} constants", asdict(constants))
-        return constants
+    key = f"{_machine(threads)} constants"
+    return (None if again else _recall(key, Constants)) or _keep(key, measure_constants(threads))
 
 
 def find_costs(subject: Subject, instances: int, threads: int, again: bool = False) -> Costs:
     """The costs of a configuration, measured if they are not known."""
     key = f"{_machine(threads)} {_digest(subject, instances)}"
-    found = None if again else _recall(key)
-    try:
-        return Costs.from_dict(found or {})
-    except (KeyError, TypeError):
-        costs = measure(subject, instances)
-        _keep(key, costs.to_dict())
-        return costs
+    return (None if again else _recall(key, Costs)) or _keep(key, measure(subject, instances))
 
 
 def measure_constants(threads: int) -> Constants:
@@ -126,21 +120,21 @@ def _digest(subject: Subject, instances: int) -> str:
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
 
-def _recall(key: str) -> dict[str, Any] | None:
-    """What was kept under a key; a file that is damaged is made anew."""
-    try:
-        found = read_json(data_root() / KEPT).get(key)
-    except GpmError:
-        return None
-    return found if isinstance(found, dict) else None
+def _recall(key: str, shape: type[Kept]) -> Kept | None:
+    """Return what was kept under a key; a damaged file is written anew."""
+    path = data_root() / KEPT
+    with suppress(GpmError):
+        return check_json(read_json(path).get(key), shape, path, "measure again")
+    return None
 
 
-def _keep(key: str, values: dict[str, Any]) -> None:
+def _keep(key: str, measured: Kept) -> Kept:
     try:
         before = read_json(data_root() / KEPT)
     except GpmError:
         before = {}
-    write_json(data_root() / KEPT, before | {key: values})
+    write_json(data_root() / KEPT, before | {key: asdict(measured)})
+    return measured
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import statistics
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -70,17 +70,6 @@ class Costs:
     map_bytes: float
     mapping: float
     val_patterns: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Costs:
-        """From plain values; a `KeyError` or `TypeError` if they are not of a `Costs`."""
-        lines = {field.name for field in fields(cls) if field.type == "Line"}
-        plain: dict[str, Any] = {key: Line(**value) if key in lines else value for key, value in values.items()}
-        return cls(**plain)
 
 
 class Bench:

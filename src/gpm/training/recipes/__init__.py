@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpm.config import Config
 from gpm.errors import GpmError
-from gpm.io.atomic import YAML_BYTES, parse_yaml
+from gpm.io.yaml_files import OPTIONS_BYTES, parse_yaml
 
 if TYPE_CHECKING:
     from gpm.tasks.metrics import Metric
@@ -71,8 +71,8 @@ def find_recipe(name: str) -> Recipe | None:
         if not path.is_file():
             raise GpmError(f"there is no recipe file {path}.")
         try:
-            if path.stat().st_size > YAML_BYTES:
-                raise GpmError(f"{path} has more than {YAML_BYTES:,} bytes; it is no recipe.")
+            if path.stat().st_size > OPTIONS_BYTES:
+                raise GpmError(f"{path} has more than {OPTIONS_BYTES:,} bytes; it is no recipe.")
             return read_recipe(path.stem, path.read_text(encoding="utf-8"), str(path))
         except (OSError, UnicodeDecodeError) as error:
             raise GpmError(f"cannot read {path} ({type(error).__name__}); save it as UTF-8 text.") from None
@@ -84,10 +84,7 @@ def find_recipe(name: str) -> Recipe | None:
 
 def read_recipe(name: str, text: str, source: str) -> Recipe:
     """Read a recipe: options, and about, note, paper and paper_result beside them."""
-    try:
-        values = parse_yaml(text)
-    except ValueError as error:
-        raise GpmError(f"{source} is not YAML: {str(error).rstrip('.')}.") from None
+    values = parse_yaml(text, source)
     if not isinstance(values, dict) or not values.get("data"):
         raise GpmError(f"{source} must hold options as 'key: value', with data among them.")
     about, note, paper = values.pop("about", ""), values.pop("note", ""), values.pop("paper", {})

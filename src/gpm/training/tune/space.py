@@ -14,7 +14,7 @@ from gpm.config import Config, option_names
 from gpm.data.link_data import LinkData
 from gpm.data.sources import TaskData
 from gpm.errors import GpmError, nearest
-from gpm.io.atomic import read_yaml
+from gpm.io.yaml_files import read_options
 from gpm.tasks import is_regression
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def _fits(base: Config, name: str, value: Any) -> bool:
 
 def read_space(path: Path, base: Config, fixed: Iterable[str] = ()) -> Space:
     """Read a space of the user's: a YAML file with a list of values, or a range `{low: , high: , log: }`, by option."""
-    values = read_yaml(path)
+    values = read_options(path)
     if not values:
         raise GpmError(f"{path} must hold options as 'lr: {{low: 0.001, high: 0.02, log: true}}' or 'width: [32, 64]'.")
     known = [name for name in option_names() if name not in NEVER]

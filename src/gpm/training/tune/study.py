@@ -9,13 +9,14 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import optuna
+from msgspec import Struct
 from optuna.exceptions import StorageInternalError
 from optuna.pruners import MedianPruner
 from optuna.samplers import TPESampler
@@ -26,14 +27,25 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from gpm.config import Config
 from gpm.errors import GpmError
 from gpm.io.atomic import WriteError, check_plain, replacing
-from gpm.io.locks import open_lock, try_lock
+from gpm.io.json_schema import check_json
+from gpm.io.publish import locked
 from gpm.training.tune.space import Space
 
 FILE, LOCK, NAME, FACTS, LATER = "study.db", ".lock", "gpm", "gpm", "name another folder with -o to begin anew"
 KILLED, KILLED_AGAIN, INTERRUPTED, LATE = "killed", "killed twice", "interrupted", "out of time"
 GRAPH = "graph"  # may be there before: what is tuned on, if it was imported for that
-ATTRIBUTES = {"seconds": float, "epoch": int, "epochs": int, "kills": int, "again": int, "why": str}  # of a trial
 LOST = (KILLED, INTERRUPTED, LATE)  # trials that are tried again
+
+
+class _Attributes(Struct):
+    """The attributes of a trial."""
+
+    seconds: float = 0.0
+    epoch: int = 0
+    epochs: int = 0
+    kills: int = 0
+    again: int = 0
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,20 +71,17 @@ class Facts:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Hold a folder while the block runs; the lock goes with the process, however that ends."""
+    """Lock a folder for the block; the lock ends with the process."""
     if not os.access(folder, os.W_OK):
         raise GpmError(f"{folder} cannot be written to; name another folder with -o.")
     _check_beside(folder)
-    try:
-        lock = open_lock(folder / LOCK)
-    except OSError as error:
-        raise WriteError(folder / LOCK, error) from None
-    try:
-        if not try_lock(lock):
-            raise GpmError(f"another process tunes in {folder}; wait for it, or name another folder with -o.")
+    with ExitStack() as stack:
+        try:
+            busy = f"another process tunes in {folder}; wait for it, or name another folder with -o."
+            stack.enter_context(locked(folder / LOCK, busy))
+        except OSError as error:
+            raise WriteError(folder / LOCK, error) from None
         yield
-    finally:
-        os.close(lock)
 
 
 def check_folder(folder: Path) -> None:
@@ -161,12 +170,10 @@ def _check_file(path: Path) -> None:
 
 def _compare(folder: Path, known: Any, facts: Facts) -> None:
     """Refuse to mix trials that cannot be compared, and say what differs."""
-    if not isinstance(known, dict):
-        raise GpmError(f"{folder / FILE} is not a study of gpm tune; {LATER}.")
+    then_all, usual = asdict(check_json(known, Facts, folder / FILE, LATER)), Config().to_dict()
     for key, now in json.loads(json.dumps(asdict(facts))).items():
-        then = known.get(key)
-        if key == "options" and isinstance(then, dict):
-            usual = Config().to_dict()
+        then = then_all[key]
+        if key == "options":
             for name, value in now.items():
                 before = then.get(name, usual.get(name))
                 if before != value:
@@ -179,10 +186,9 @@ def _compare(folder: Path, known: Any, facts: Facts) -> None:
 def _check_trial(path: Path, trial: FrozenTrial, space: Space) -> None:
     """Refuse what no trial has: SQLite keeps any value in any column."""
     values = [*trial.intermediate_values.values(), *(trial.values or [])]
-    plain = all(isinstance(value, (int, float)) for value in values)
-    if not plain or any(not isinstance(trial.user_attrs.get(name, kind()), kind) for name, kind in ATTRIBUTES.items()):
-        raise GpmError(f"{path}: trial {trial.number + 1} is damaged; {LATER}.")
     try:
+        check_json(values, list[float], path, LATER)
+        check_json(trial.user_attrs, _Attributes, path, LATER)
         if trial.state in (TrialState.COMPLETE, TrialState.PRUNED):
             space.decode(trial.params)
     except GpmError as error:
