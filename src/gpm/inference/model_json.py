@@ -20,7 +20,8 @@ from gpm.io.json_checks import (
     list_of,
     one_of,
 )
-from gpm.nn.feature_map import Form, InputSpec
+from gpm.nn.feature_rows import Form
+from gpm.nn.feature_table import InputSpec
 from gpm.nn.predictor import Predicts
 from gpm.tasks import Task
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from gpm.config import ModelOptions
 from gpm.errors import GpmError
 from gpm.nn.dropout import drop
-from gpm.nn.feature_map import InputSpec
+from gpm.nn.feature_table import InputSpec
 from gpm.nn.model import GraphPatternMachine, Output
 from gpm.patterns.meetings import count_marks
 from gpm.patterns.tokenizer import Frame

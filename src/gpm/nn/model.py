@@ -16,7 +16,8 @@ from torch.utils.checkpoint import checkpoint
 from gpm.config import ModelOptions
 from gpm.nn.anonymous_path import AnonymousPath, ShapeVocabulary
 from gpm.nn.dropout import drop
-from gpm.nn.feature_map import FeatureTable, InputMap, InputSpec
+from gpm.nn.feature_map import InputMap
+from gpm.nn.feature_table import FeatureTable, InputSpec
 from gpm.nn.machine import Machine
 from gpm.nn.semantic_path import SemanticPath, TokenMaps
 from gpm.patterns.tokenizer import Frame, Patterns, Tokenizer
@@ -66,8 +67,7 @@ class GraphPatternMachine(nn.Module):
         super().__init__()
         self.inputs, self.options, self.longest = inputs, options, longest
         width = options.width or 0
-        self.input_map = InputMap(inputs, width, options.feature_dropout)
-        self.input_map.flip_signs = options.pe == "lap"
+        self.input_map = InputMap(inputs, width, options.feature_dropout, flip_signs=options.pe == "lap")
         self.semantic = SemanticPath(options)
         self.anonymous = None if options.anonymous == "none" else AnonymousPath(options, topology, longest)
         self.machine = Machine(options)

@@ -8,12 +8,12 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch_geometric import nn as pyg
 
 from gpm.config import ModelOptions
 from gpm.errors import GpmError, nearest
 from gpm.nn.dropout import drop
-from gpm.nn.feature_map import FeatureTable, InputMap, InputSpec
+from gpm.nn.feature_map import InputMap
+from gpm.nn.feature_table import FeatureTable, InputSpec
 from gpm.nn.gnn.subgraph import Subgraph
 
 Network = Literal["gcn", "gat", "sage", "gin", "appnp", "gps", "mlp"]
@@ -53,13 +53,14 @@ class GraphNetwork(nn.Module):
         level: Level,
         layers: int | None = None,
     ) -> None:
+        from torch_geometric import nn as pyg
+
         super().__init__()
         check_kind(kind)
         self.kind, self.inputs, self.options, self.outputs, self.level = kind, inputs, options, outputs, level
         width = options.width or 0
         read = inputs if kind in READ_EDGES else replace(inputs, edge="none")
-        self.input_map = InputMap(read, width, options.feature_dropout)
-        self.input_map.flip_signs = options.pe == "lap"
+        self.input_map = InputMap(read, width, options.feature_dropout, flip_signs=options.pe == "lap")
         count = LAYERS[level] if layers is None else layers
         self.layers = nn.ModuleList(_make_layer(kind, options, read.edge != "none") for _ in range(count))
         normed = level == "graph" and kind not in ("gin", "gps")  # which have norms inside
@@ -115,7 +116,9 @@ class GraphNetwork(nn.Module):
         return self.head(drop(chosen, self.options.dropout, self.training))
 
     def read_graphs(self, h: Tensor, part: Subgraph) -> Tensor:
-        """Logits `[G, C]` of the graphs that nodes belong to."""
+        """Return the logits `[G, C]` of the graphs that nodes belong to."""
+        from torch_geometric import nn as pyg
+
         batch = torch.zeros_like(part.nodes) if part.batch is None else part.batch
         pool = pyg.global_add_pool if self.kind == "gin" else pyg.global_mean_pool
         return self.head(drop(pool(h, batch, part.num_graphs), self.options.dropout, self.training))
@@ -125,12 +128,8 @@ class GraphNetwork(nn.Module):
         h = self.embed(table, part)
         return self.read_graphs(h, part) if instances is None else self.read(h, instances)
 
-    def fit(self, table: FeatureTable) -> None:
-        """Find the statistics of the inputs."""
-        self.input_map.fit(table)
-
     def count_parameters(self) -> int:
-        """Numbers that are learned."""
+        """Return the number of learned parameters."""
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
 
 
@@ -142,6 +141,8 @@ def check_kind(kind: str) -> None:
 
 
 def _make_layer(kind: Network, options: ModelOptions, edges: bool) -> nn.Module:
+    from torch_geometric import nn as pyg
+
     width, heads = options.width or 0, options.heads or 1
     if kind in PERCEPTRONS:
         return nn.Linear(width, width)

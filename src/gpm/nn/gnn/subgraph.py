@@ -11,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
-from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from gpm.errors import GpmError
 from gpm.graph import csr
@@ -60,6 +59,8 @@ class Subgraph:
     @torch.inference_mode(False)
     def normalised(self) -> Tensor:
         r"""The sparse matrix :math:`D^{-1/2} (A + I) D^{-1/2}`, A with the weights of the edges."""
+        from torch_geometric.nn.conv.gcn_conv import gcn_norm
+
         count = len(self.nodes)
         (source, target), weight = gcn_norm(self.edge_index, self.edge_weight, count)
         order = torch.argsort(target, stable=True)
