@@ -127,7 +127,7 @@ def test_an_empty_graph_is_left_out_and_said_so(classified: Path, caplog: pytest
     assert EMPTY not in np.concatenate([run.split.train, run.split.val, run.split.test])
     assert run.data.graph.num_graphs == COUNT
     assert "graphs: no nodes in 1 of 60 graphs, which are left out: 4." in caplog.text
-    with pytest.raises(GpmError, match=r"^graph 4 has no nodes, so it has no patterns; leave it out\.$"):
+    with pytest.raises(GpmError, match=r"^Graph 4 has no nodes, so it has no patterns; leave it out\.$"):
         run.predict([1, EMPTY])
 
 
