@@ -168,7 +168,6 @@ class Predictor(Predicts):
         inputs: Any,
         *,
         patterns: int | None = None,
-        turn: int = 0,
         model: GraphPatternMachine | None = None,
         progress: bool = False,
         share: tuple[int, int] = (0, 1),
@@ -181,7 +180,7 @@ class Predictor(Predicts):
         with evaluating(model):
             maps = self.map_nodes(model, ends * count * len(inputs)) if maps is None else maps
             for batch in show_progress(_split(inputs, self._batch(count)), len(inputs), self.level, progress):
-                yield model(self.tokenize(batch, count, turn, share), self.table, maps)
+                yield model(self.tokenize(batch, count, share=share), self.table, maps)
 
     def logits(
         self,

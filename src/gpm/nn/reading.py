@@ -32,7 +32,7 @@ class Reading:
     @classmethod
     def of(cls, patterns: Patterns, table: FeatureTable) -> Reading:
         """Gather what patterns touch from the table of the whole graph."""
-        distinct, nodes = map(torch.from_numpy, find_distinct(patterns.nodes.numpy(), table.num_nodes))
+        distinct, nodes = map(torch.from_numpy, index_nodes(patterns.nodes.numpy(), table.num_nodes))
         if patterns.edges is None or table.edge is None:
             part = table.take(distinct)
             part.exact = True
@@ -70,17 +70,14 @@ def _index(nodes, distinct, marks, inverse):  # pragma: no cover - compiled
         marks[distinct[i]] = 0
 
 
-def find_distinct(ids: NDArray, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the distinct ids, ascending, and the index of each id among them.
+def index_nodes(nodes: NDArray, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the distinct nodes `[U]`, ascending, and the index of each entry among them.
 
     Args:
-        ids: Ids below `count`, of any shape; a negative id stands for nothing, and has index -1.
-        count: Number of possible ids.
-
-    Returns:
-        The distinct ids `[U]`, and the indices in the shape of `ids`.
+        nodes: Node ids, of any shape; a negative id stands for no node, and has index -1.
+        count: Number of nodes of the graph.
     """
-    flat = np.ascontiguousarray(ids).reshape(-1)
+    flat = np.ascontiguousarray(nodes).reshape(-1)
     marks = getattr(_thread, "marks", None)
     if marks is None or len(marks) != count:
         marks = _thread.marks = np.zeros(count, dtype=np.int32 if count < 2**31 - 1 else np.int64)
@@ -88,4 +85,4 @@ def find_distinct(ids: NDArray, count: int) -> tuple[NDArray[np.int64], NDArray[
     distinct = np.sort(distinct[: _mark(flat, marks, distinct)])
     inverse = np.empty(flat.size, dtype=np.int64)
     _index(flat, distinct, marks, inverse)
-    return distinct, inverse.reshape(ids.shape)
+    return distinct, inverse.reshape(nodes.shape)

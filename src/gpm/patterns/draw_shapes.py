@@ -7,6 +7,7 @@ import html
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -169,36 +170,11 @@ def svg_graph(adjacency: NDArray[np.bool_], label: str) -> str:
     )
 
 
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-:root {{ color-scheme: light dark; --ink: #1d2833; --soft: #5a6773; --card: #ffffff; --page: #f2f4f6;
-  --node: #2f6f9f; --edge: #7b8794; }}
-@media (prefers-color-scheme: dark) {{
-  :root {{ --ink: #e8edf2; --soft: #a5b1bc; --card: #1e262e; --page: #12171c; --node: #6cb2e4; --edge: #8794a1; }} }}
-body {{ margin: 0 auto; max-width: 70rem; padding: 1.5rem 1rem; font: 16px/1.45 system-ui, sans-serif;
-  color: var(--ink); background: var(--page); }}
-h1 {{ font-size: 1.2rem; margin: 0 0 1rem; overflow-wrap: anywhere; }}
-ol {{ list-style: none; display: grid; grid-template-columns: repeat(auto-fill, minmax(11rem, 1fr)); gap: .8rem;
-  margin: 0; padding: 0; }}
-li {{ background: var(--card); border-radius: .6rem; padding: .8rem; text-align: center; }}
-h2 {{ font-size: .95rem; margin: 0 0 .2rem; }}
-p {{ margin: .1rem 0; font-size: .85rem; color: var(--soft); overflow-wrap: anywhere; }}
-svg {{ width: 100%; max-width: 9rem; }}
-line {{ stroke: var(--edge); stroke-width: 2.4; }}
-circle {{ fill: var(--node); stroke: var(--card); stroke-width: 1.5; }}
-</style></head>
-<body><h1>{title}</h1><ol>
-{cards}
-</ol></body></html>
-"""
-
-
 def _write_page(found: Sequence[FrequentPattern], path: Path, title: str) -> None:
     cards = (
         f"<li><h2>{rank}. {html.escape(f.label)}</h2>{svg_graph(f.adjacency, f.name)}"
         f"<p>{f.count:,} ({f.share:.1%})</p><p>e.g. {html.escape(f.path)}</p></li>"
         for rank, f in enumerate(found, 1)
     )
-    path.write_text(_PAGE.format(title=html.escape(title), cards="\n".join(cards)), encoding="utf-8")
+    page = Template(Path(__file__).with_name("frequent.html").read_text(encoding="utf-8"))
+    path.write_text(page.substitute(title=html.escape(title), cards="\n".join(cards)), encoding="utf-8")
