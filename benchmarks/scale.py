@@ -332,7 +332,7 @@ def measure_sizes() -> None:
 
     from gpm import Graph
     from gpm.config import SIZES, Config
-    from gpm.nn.feature_map import InputSpec
+    from gpm.nn.feature_table import InputSpec
     from gpm.nn.predictor import Predictor, make_machine
 
     random = np.random.default_rng(0)

@@ -18,7 +18,8 @@ from torch.nn import functional
 from gpm import Graph
 from gpm.nn import FeatureTable, GraphPatternMachine, LinkPatternMachine, Output
 from gpm.nn.anonymous_path import GruTopology, MeanTopology, ShapeVocabulary
-from gpm.nn.feature_map import FeatureMap, SparseRows, Table
+from gpm.nn.feature_map import FeatureMap
+from gpm.nn.feature_rows import SparseRows, Table
 from gpm.nn.semantic_path import ConvPath, GruPath
 from gpm.patterns.tokenizer import Patterns
 from gpm.random_bits import mix_array

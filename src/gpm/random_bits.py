@@ -1,21 +1,25 @@
-"""The counter-based generator: random bits are a hash of what they are for, so nothing depends on who draws first.
+"""The counter-based generator: random bits are a hash of their purpose, so they do not depend on the order of draws.
 
 The bits of draw r in step t of pattern j of node v under seed s are
 
     mix(state + ((t << 32) + r + 1) * GOLDEN),    state = mix(mix(key ^ v) + j),    key = mix(s + GOLDEN),
 
-modulo 2^64, where `mix` is the finaliser of splitmix64. It is written three times, for compiled code, NumPy and torch
-(whose integers are signed); the tests hold the three equal.
+modulo 2^64, where `mix` is the finaliser of splitmix64. It is written for compiled code, for NumPy and for torch (whose
+integers are signed); the tests hold the three equal.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import torch
 from numba import njit
 from numpy.typing import NDArray
 
 from gpm.errors import whole_number
+
+if TYPE_CHECKING:
+    import torch
 
 MASK = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
@@ -23,16 +27,16 @@ _FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _FIRST_U, _SECOND_U, GOLDEN_U = np.uint64(_FIRST), np.uint64(_SECOND), np.uint64(GOLDEN)
 _S30, _S27, _S31 = np.uint64(30), np.uint64(27), np.uint64(31)
 
-WALK, GRAPH_START, POOL, TRAINING_STEP = 0, 1, 2, 3  # what a key is for: separate streams under one seed
+WALK, GRAPH_START, POOL, TRAINING_STEP = 0, 1, 2, 3  # purposes of keys: separate streams under one seed
 
 
 def signed(bits: int) -> int:
-    """The signed 64-bit integer with the same bits."""
+    """Return the signed 64-bit integer with the same bits."""
     return bits - (1 << 64) if bits >> 63 else bits
 
 
 def make_key(seed: int, purpose: int = WALK) -> int:
-    """The 64-bit key of a seed for one purpose."""
+    """Return the 64-bit key of a seed for one purpose."""
     key = _mix_int((whole_number(seed, "seed") + GOLDEN) & MASK)
     return key if purpose == WALK else _mix_int(key ^ purpose)
 
@@ -45,32 +49,32 @@ def _mix_int(bits: int) -> int:
 
 @njit(nogil=True)
 def mix(bits):  # pragma: no cover - compiled
-    """Compiled: scramble a uint64."""
+    """Scramble a uint64 in compiled code."""
     bits = (bits ^ (bits >> _S30)) * _FIRST_U
     bits = (bits ^ (bits >> _S27)) * _SECOND_U
     return bits ^ (bits >> _S31)
 
 
 def mix_array(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """NumPy: scramble an array of uint64."""
+    """Scramble an array of uint64."""
     bits = (bits ^ (bits >> _S30)) * _FIRST_U
     bits = (bits ^ (bits >> _S27)) * _SECOND_U
     return bits ^ (bits >> _S31)
 
 
 def mix_tensor(bits: torch.Tensor) -> torch.Tensor:
-    """Torch, any device: scramble the bits of an int64 tensor (multiplication wraps as it does for uint64)."""
+    """Scramble the bits of an int64 tensor on any device (multiplication wraps as it does for uint64)."""
     bits = (bits ^ _shift(bits, 30)) * signed(_FIRST)
     bits = (bits ^ _shift(bits, 27)) * signed(_SECOND)
     return bits ^ _shift(bits, 31)
 
 
 def _shift(bits: torch.Tensor, by: int) -> torch.Tensor:
-    return (bits >> by) & ((1 << (64 - by)) - 1)  # torch shifts in copies of the sign
+    return (bits >> by) & ((1 << (64 - by)) - 1)  # torch fills with the sign
 
 
 def below_array(bits: NDArray[np.uint64], count: NDArray) -> NDArray[np.int64]:
-    """NumPy: map 64 random bits to 0..count-1 without a modulo, `(bits * count) >> 64`, for counts below 2^32."""
+    """Map 64 random bits to 0..count-1 without a modulo, `(bits * count) >> 64`, for counts below 2^32."""
     count = count.astype(np.uint64)
     high, low = bits >> np.uint64(32), bits & np.uint64(0xFFFFFFFF)
     drawn: NDArray[np.uint64] = (high * count + ((low * count) >> np.uint64(32))) >> np.uint64(32)

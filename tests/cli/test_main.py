@@ -126,7 +126,7 @@ def test_names_that_are_given_again_add_up_and_of_numbers_the_last_count(
         (["patterns", "karate", "--samples", str(2**63)], "samples must lie between"),
         (["patterns", "karate", "--directed"], "directed is for tables of edges"),
         (["patterns", "k" * 400], "File name too long"),
-        (["patterns", "karate", "--top", "1000", "-o", "x.png"], "a figure shows at most 100 patterns, not 1000"),
+        (["patterns", "karate", "--top", "1000", "-o", "x.png"], "A figure shows at most 100 patterns, not 1000"),
     ],
 )
 def test_mistakes_get_one_sentence_and_code_2(

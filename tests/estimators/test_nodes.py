@@ -127,7 +127,7 @@ def test_other_graphs_with_the_same_features_are_predicted(fitted: NodeClassifie
     with pytest.raises(GpmError, match="no labels of nodes"):
         fitted.score(other)
     other.x = other.x[:, :2]
-    with pytest.raises(GpmError, match="the model reads 3 node features"):
+    with pytest.raises(GpmError, match="The model reads 3 node features"):
         fitted.predict(other)
 
 

@@ -112,7 +112,7 @@ def test_another_graph_is_predicted(nodes: Run) -> None:
     found = PatternModule(nodes)(x, edges, edge_weight=weight)
     wanted = nodes.predictor_for(Graph.from_edges(edges, x=x, edge_weight=weight)).logits(np.arange(3))
     assert torch.equal(found, wanted)
-    with pytest.raises(GpmError, match="the model reads 3 node features"):
+    with pytest.raises(GpmError, match="The model reads 3 node features"):
         PatternModule(nodes)(torch.ones(3, 5), edges, edge_weight=weight)
 
 

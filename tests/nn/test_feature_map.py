@@ -10,10 +10,11 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from gpm import GpmError, Graph, Tokenizer
+from gpm import Graph, Tokenizer
 from gpm.config import ModelOptions
-from gpm.nn import FeatureTable, GraphPatternMachine, InputSpec
-from gpm.nn.feature_map import FeatureMap, InputMap, SparseRows, even_rows
+from gpm.nn import FeatureTable, GraphPatternMachine, feature_rows
+from gpm.nn.feature_map import FeatureMap, InputMap
+from gpm.nn.feature_rows import SparseRows
 
 ROWS = 60
 
@@ -101,16 +102,6 @@ def test_bags_of_words_have_rows_of_one_length_whatever_form_they_have(share: fl
         torch.testing.assert_close(found / found.norm(dim=1).max(), expected)
 
 
-def test_only_what_is_mostly_zero_and_never_negative_looks_like_a_bag_of_words() -> None:
-    few = _counts(0.3)
-    assert _table(few, bags=None).bags
-    assert not _table(_counts(0.9), bags=None).bags
-    assert not _table(few - 2 * few * (np.arange(40) == 3), bags=None).bags
-    assert not _table(few.astype(np.int64), bags=None).bags  # categories
-    with pytest.raises(GpmError, match="not negative"):
-        _table(-few, bags=True)
-
-
 def test_rows_are_taken_in_any_order_and_empty_ones_too() -> None:
     x = _counts(0.05)
     x[7] = 0
@@ -144,14 +135,6 @@ def test_nothing_but_zeros_is_not_scaled_up() -> None:
     part = FeatureMap("dense", 3, [], 3)
     part.fit(torch.zeros(ROWS, 3))
     assert (part.scale == 1).all()
-
-
-def test_a_graph_without_features_shows_its_degrees() -> None:
-    graph = Graph.from_edges([[0, 0, 0, 1], [1, 2, 3, 2]], 5, undirected=True)
-    table = FeatureTable(graph)
-    assert table.spec() == InputSpec(node="dense", node_dim=1)
-    assert isinstance(table.node, Tensor)
-    torch.testing.assert_close(table.node[:, 0], torch.tensor([3.0, 2, 2, 1, 0]).log1p())
 
 
 def test_categories_have_a_row_each_and_unseen_ones_the_last() -> None:
@@ -194,47 +177,6 @@ def test_a_second_fit_forgets_the_first() -> None:
     assert (part.shift == 0).all()
 
 
-@pytest.mark.parametrize(
-    ("x", "sentence"),
-    [
-        (np.array([[1.0], [np.nan]]), "x holds a value that is not a finite number"),
-        (np.array([[1.0], [np.inf]]), "x holds a value that is not a finite number"),
-        (sp.csr_array(np.array([[0.0, 1.0], [-np.inf, 0.0]])), "x holds a value that is not a finite number"),
-        (np.array([[2], [-3]]), "x holds the category -3; categories are numbered from 0"),
-    ],
-)
-def test_values_that_cannot_be_read_get_a_sentence(x: Any, sentence: str) -> None:
-    with pytest.raises(GpmError, match=sentence) as error:
-        _table(x)
-    assert "\n" not in str(error.value)
-
-
-def test_edge_features_are_checked_too() -> None:
-    with pytest.raises(GpmError, match="edge_attr holds the category -1"):
-        _table(edge_attr=np.full((ROWS, 1), -1))
-    sparse = _table(edge_attr=sp.csr_array(np.eye(ROWS)))
-    assert (sparse.edge_form, sparse.spec().edge_dim) == ("dense", ROWS)
-
-
-@pytest.mark.parametrize(
-    ("x", "edge_attr"),
-    [
-        (np.ones((ROWS, 3)), None),
-        (np.ones((ROWS, 4), dtype=np.int64), None),
-        (np.ones((ROWS, 4)), np.ones((ROWS, 1))),
-    ],
-)
-def test_another_width_or_kind_of_feature_is_refused(x: Any, edge_attr: Any) -> None:
-    spec = _table(np.ones((ROWS, 4))).spec()
-    with pytest.raises(GpmError, match=r"the model reads .* features .*, this graph has .*; give a graph with"):
-        _table(x, edge_attr).check(spec)
-
-
-def test_the_same_width_is_accepted_whatever_the_zeros() -> None:
-    _table(_counts(0.05)).check(_table(_counts(0.9)).spec())
-    _table(np.array([[9], [8]])).check(_table(np.array([[0], [1]])).spec())  # unseen categories are no other kind
-
-
 @pytest.mark.parametrize("share", [0.05, 0.9])
 def test_feature_dropout_keeps_the_expectation(share: float) -> None:
     table = _table(_counts(share))
@@ -264,34 +206,6 @@ def test_edges_that_were_not_crossed_map_to_zero() -> None:
     assert (mapped[3] != mapped[4]).all()
 
 
-def test_equal_rows_of_edge_categories_are_kept_once() -> None:
-    rows = np.random.default_rng(0).integers(0, 3, (ROWS, 2))
-    table = _table(edge_attr=rows)
-    assert isinstance(table.edge, torch.Tensor)
-    assert len(table.edge) == len(np.unique(rows, axis=0)) < ROWS
-    np.testing.assert_array_equal(table.edge[table.edge_row].numpy(), rows)
-
-
-@pytest.mark.parametrize(
-    ("features", "form"), [("degree", "categories"), ("constant", "categories"), ("auto", "dense")]
-)
-def test_degree_or_nothing_may_stand_in_for_features(features: str, form: str) -> None:
-    graph = Graph.from_edges([[0, 0, 0, 1], [1, 2, 3, 2]], 5, undirected=True)
-    table = FeatureTable(graph, features=features)  # type: ignore[arg-type]
-    assert table.node_form == form
-    assert isinstance(table.node, torch.Tensor)
-    wanted = {"degree": graph.degree(), "constant": np.zeros(5), "auto": np.log1p(graph.degree())}[features]
-    np.testing.assert_allclose(table.node[:, 0].numpy(), wanted, rtol=1e-6)
-
-
-def test_bags_of_words_are_the_same_bits_however_their_zeros_are_kept() -> None:
-    """Else a table and the dataset that it was written from would train to other figures."""
-    rng = np.random.default_rng(0)
-    counts = (rng.poisson(0.1, (3000, 200)) * rng.integers(1, 700, (3000, 200))).astype(np.float32)
-    counts[::50] = 0
-    np.testing.assert_array_equal(even_rows(counts), even_rows(sp.csr_array(counts)).toarray())
-
-
 @pytest.mark.parametrize("share", [0.05, 0.9])
 def test_feature_dropout_goes_by_the_node_whatever_its_company(share: float) -> None:
     """Ranks that have seeded alike drop the same entries of a node."""
@@ -313,8 +227,6 @@ def test_feature_dropout_goes_by_the_node_whatever_its_company(share: float) -> 
 @pytest.mark.parametrize("kind", ["float64", "int32", "uint16", "bags", "sparse bags"])
 def test_a_large_table_is_left_as_it_is_and_read_alike(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of a table that is too large to copy are converted as they are taken; statistics are found in blocks."""
-    import gpm.nn.feature_map as features
-
     random = np.random.default_rng(0)
     if "bags" in kind:
         x: Any = _counts(0.4) if kind == "bags" else sp.csr_array(_counts(0.1))
@@ -323,8 +235,8 @@ def test_a_large_table_is_left_as_it_is_and_read_alike(kind: str, monkeypatch: p
     graph = Graph.from_edges([[0], [1]], ROWS, x=x)
     bags = True if "bags" in kind else None
     table = FeatureTable(graph, bags=bags)
-    monkeypatch.setattr(features, "LARGE", 1)
-    monkeypatch.setattr(features, "BLOCK", 40)
+    monkeypatch.setattr(feature_rows, "LARGE", 1)
+    monkeypatch.setattr(feature_rows, "BLOCK", 40)
     large = FeatureTable(graph, bags=bags)
     assert large.lazy
     assert not table.lazy

@@ -113,7 +113,7 @@ def test_numbers_on_edges_do_not_count() -> None:
 @pytest.mark.parametrize("x", [np.ones((3, 2)), np.ones((3, 2), dtype=np.float32), sp.csr_array(2 * np.eye(3))])
 def test_numbers_have_no_stars(x: Any) -> None:
     graph = Graph.from_edges([[0, 1], [1, 2]], 3, undirected=True, x=x)
-    with pytest.raises(GpmError, match=r"^stars are made of categories, but the node features are numbers; set stars"):
+    with pytest.raises(GpmError, match=r"^Stars are made of categories, but the node features are numbers; set stars"):
         FeatureTable(graph, stars=True)
 
 

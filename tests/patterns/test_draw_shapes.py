@@ -84,7 +84,7 @@ def test_flat_graphs_are_drawn_without_crossings(graph: nx.Graph) -> None:
         shuffled = nx.relabel_nodes(graph, dict(zip(graph, order, strict=True)))
         adjacency = nx.to_numpy_array(shuffled, nodelist=range(len(graph)), dtype=bool)
         places = dict(enumerate(layout(adjacency)))
-        assert draw._crossings(nx.from_numpy_array(adjacency), places) == 0
+        assert draw._count_crossings(nx.from_numpy_array(adjacency), places) == 0
 
 
 def test_svg_is_well_formed() -> None:

@@ -42,7 +42,7 @@ def test_ordered_topologies_show_their_walk(kind: str) -> None:
 def test_examples_can_be_read_whatever_the_names() -> None:
     graph = Graph.from_networkx(nx.Graph([("a-b", "c")]))
     assert {f.path for f in find_frequent(graph, lengths=(1,), samples=10)} <= {"a-b > c", "c > a-b"}
-    with pytest.raises(GpmError, match="give a gpm Graph, not a networkx Graph: "):
+    with pytest.raises(GpmError, match="Give a gpm Graph, not a networkx Graph; "):
         find_frequent(nx.path_graph(3))  # type: ignore[arg-type]
 
 

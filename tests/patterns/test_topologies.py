@@ -175,15 +175,15 @@ def test_distinct_numbers_keys_by_first_appearance(values: list[int]) -> None:
 
 def test_mistakes_get_a_sentence() -> None:
     graph = Graph.from_edges([[0], [1]])
-    with pytest.raises(GpmError, match="unknown topology 'loop'; choose one of loops, induced, shape"):
+    with pytest.raises(GpmError, match="Unknown topology 'loop'; choose one of loops, induced, shape"):
         find_topologies(graph, np.zeros((1, 3), dtype=np.int32), "loop")  # type: ignore[arg-type]
-    with pytest.raises(GpmError, match="a walk visits node 7, but nodes are numbered 0 to 1"):
+    with pytest.raises(GpmError, match="A walk visits node 7, but nodes are numbered 0 to 1"):
         find_topologies(graph, np.array([[0, 7]]), "induced")
     with pytest.raises(GpmError, match="walks must be integers"):
         find_topologies(graph, np.zeros((2, 2)), "loops")
     with pytest.raises(GpmError, match=r"forbidden must have shape \[1, 2\]"):
         find_topologies(graph, np.array([[0, 1]]), "induced", forbidden=np.zeros((2, 2), dtype=int))
-    with pytest.raises(GpmError, match="a shape is a square matrix of 1 to 64 nodes"):
+    with pytest.raises(GpmError, match="A shape is a square matrix of 1 to 64 nodes"):
         shape_key(np.zeros((65, 65), dtype=bool))
     with pytest.raises(GpmError, match="0 to 63 steps, got 64"):
         find_topologies(graph, np.zeros((1, 65), dtype=np.int32), "loops")

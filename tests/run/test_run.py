@@ -113,7 +113,7 @@ def test_other_graphs_with_the_same_features_are_predicted(trained: Path) -> Non
 
 
 def test_a_graph_with_other_features_is_refused(trained: Path) -> None:
-    sentence = r"the model reads 3 node features \(dense\), this graph has 4 \(dense\); give a graph with the features"
+    sentence = r"The model reads 3 node features \(dense\), this graph has 4 \(dense\); give a graph with the features"
     with pytest.raises(GpmError, match=sentence):
         Run.open(trained, _graph(columns=4), other=True).predict()
     with pytest.raises(GpmError, match=r"is no longer what .* was trained on"):

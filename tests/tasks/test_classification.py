@@ -145,7 +145,7 @@ def test_classes_keep_their_own_values() -> None:
 
 @pytest.mark.parametrize("labels", [[2, 2, -1, 2], [-1, -1], [0]])
 def test_one_class_only_is_refused(labels: list[int]) -> None:
-    with pytest.raises(GpmError, match=r"all labelled instances are of class .*; there is nothing to tell apart"):
+    with pytest.raises(GpmError, match=r"All labelled instances are of class .*; there is nothing to tell apart"):
         ClassTask.of(np.array(labels), "accuracy")
 
 
@@ -172,7 +172,7 @@ def test_roc_auc_is_the_mean_over_classes_that_occur() -> None:
     assert (
         several.score(torch.tensor([[5.0, 1.0], [-5.0, 1.0]]), torch.tensor([[1.0, 0.0], [0.0, 0.0]]))["roc_auc"] == 1.0
     )
-    with pytest.raises(GpmError, match="ROC-AUC says nothing"):
+    with pytest.raises(GpmError, match="ROC-AUC is not defined"):
         task.score(logits[:1], targets[:1])
 
 
@@ -180,5 +180,5 @@ def test_the_classes_of_a_model_stay_what_they_are() -> None:
     task = ClassTask.of(np.array([3, 7, -1]), "accuracy", classes=[3, 5, 7])
     assert task.classes == [3, 5, 7]
     assert task.targets.tolist() == [0, 2, -1]
-    with pytest.raises(GpmError, match="an instance is of class 4, which the model does not know"):
+    with pytest.raises(GpmError, match="An instance is of class 4, which the model does not know"):
         ClassTask.of(np.array([3, 4]), "accuracy", classes=[3, 5, 7])

@@ -159,5 +159,5 @@ def test_a_metric_of_something_else_gets_a_sentence(metric: str) -> None:
 
 @pytest.mark.parametrize("label", [0, 1])
 def test_a_part_without_edges_or_non_edges_cannot_be_scored(label: int) -> None:
-    with pytest.raises(GpmError, match="links are scored by edges against non-edges; this part lacks one of them"):
+    with pytest.raises(GpmError, match="Links are scored by edges against non-edges; this split lacks one of them"):
         LinkTask("mrr").score(torch.zeros(3, 1), torch.full((3,), label))

@@ -118,7 +118,7 @@ def test_a_column_that_a_part_does_not_know_is_left_out_of_its_score() -> None:
 
 def test_targets_that_cannot_be_learned_get_a_sentence() -> None:
     values = np.array([[1.0, NAN], [2.0, NAN], [3.0, 1.0]])
-    with pytest.raises(GpmError, match="a target is unknown for all instances of the training part; leave it out"):
+    with pytest.raises(GpmError, match="A target is unknown for all instances of the training split; leave it out"):
         ValueTask.of(values, "mae", np.arange(2))
     with pytest.raises(GpmError, match="accuracy is for classes, but the targets are numbers; choose --metric mae or"):
         ValueTask.of(values, "accuracy", np.arange(3))

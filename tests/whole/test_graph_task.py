@@ -127,7 +127,7 @@ def test_an_empty_graph_is_left_out_and_said_so(classified: Path, caplog: pytest
     assert EMPTY not in np.concatenate([run.split.train, run.split.val, run.split.test])
     assert run.data.graph.num_graphs == COUNT
     assert "graphs: no nodes in 1 of 60 graphs, which are left out: 4." in caplog.text
-    with pytest.raises(GpmError, match=r"^graph 4 has no nodes, so it has no patterns; leave it out\.$"):
+    with pytest.raises(GpmError, match=r"^Graph 4 has no nodes, so it has no patterns; leave it out\.$"):
         run.predict([1, EMPTY])
 
 
@@ -184,7 +184,7 @@ def test_graphs_with_other_features_get_a_sentence(
             main(["predict", str(classified), "--on", str(tmp_path / str(number)), "-o", str(tmp_path / "o.csv")]) == 2
         )
         said = capsys.readouterr().err
-        assert said.startswith("gpm predict: the model reads 1 node features (categories), this graph has ")
+        assert said.startswith("gpm predict: The model reads 1 node features (categories), this graph has ")
         assert said.count("\n") == 1
 
 
@@ -265,7 +265,7 @@ def test_targets_that_are_nowhere_known_are_refused(rings: Graph, tmp_path: Path
     with pytest.raises(GpmError, match="all graphs of graphs are without a label; give at least some of them a y"):
         _train(replace(rings, y=nowhere), tmp_path / "run", metric="mae")
     half = np.stack([np.asarray(rings.y), nowhere], 1)
-    with pytest.raises(GpmError, match="a target is unknown for all instances of the training part; leave it out"):
+    with pytest.raises(GpmError, match="A target is unknown for all instances of the training split; leave it out"):
         _train(replace(rings, y=half), tmp_path / "run", metric="mae")
     endless = np.array(rings.y)
     endless[5] = np.inf
@@ -346,7 +346,7 @@ def test_a_part_of_one_class_has_no_area(tmp_path: Path) -> None:
     y[9] = 1
     with pytest.raises(GpmError, match=r"all that is to be scored is of one class.*use --metric accuracy"):
         _train(rings_and_trees(y), tmp_path / "run", metric="roc_auc", epochs=1)
-    with pytest.raises(GpmError, match="all labelled instances are of class"):
+    with pytest.raises(GpmError, match="All labelled instances are of class"):
         _train(rings_and_trees(np.zeros(COUNT, dtype=np.int64)), tmp_path / "other", epochs=1)
 
 

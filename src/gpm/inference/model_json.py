@@ -11,7 +11,8 @@ from msgspec import Meta, Struct
 from gpm.errors import GpmError
 from gpm.io.atomic import read_json, write_json
 from gpm.io.json_schema import Count, Finite, Integer, check_json
-from gpm.nn.feature_map import Form, InputSpec
+from gpm.nn.feature_rows import Form
+from gpm.nn.feature_table import InputSpec
 from gpm.nn.predictor import Predicts
 from gpm.tasks import Task
 

@@ -1,4 +1,4 @@
-"""Anonymous path encoders: the shape of a pattern becomes one vector, once per distinct topology of a batch."""
+"""Anonymous path encoders: the shape of a pattern becomes a vector, once per distinct topology of a batch."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from gpm.random_bits import mix_array
 
 
 def describe(table: Topologies, longest: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """The sequences that an encoder reads.
+    r"""Return the sequences that an encoder reads.
 
-    For `loops`, position i of an anonymous walk is `z_i[j] = 1[same node at i and j]`. For `induced` it also says at
-    which positions a neighbour is: `[1[same] || 1[adjacent]]`.
+    For `loops`, position i of an anonymous walk w is :math:`z_{ij} = 1[w_i = w_j]`; for `induced` it is
+    :math:`[1[w_i = w_j] \,\|\, 1[w_i \sim w_j]]`, where :math:`\sim` is adjacency.
 
     Returns:
         Sequences `[T, L+1, c]`, zero past the end, and their lengths `[T]`.
@@ -37,7 +37,7 @@ def describe(table: Topologies, longest: int) -> tuple[NDArray[np.float32], NDAr
 
 
 class GruTopology(nn.Module):
-    """The last state of a GRU over the sequence."""
+    """Encode a sequence by the last state of a GRU."""
 
     def __init__(self, columns: int, width: int) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class GruTopology(nn.Module):
 
 
 class MeanTopology(nn.Module):
-    """The mean of the positions, mapped."""
+    """Encode a sequence by a linear map of the mean of its positions."""
 
     def __init__(self, columns: int, width: int) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class MeanTopology(nn.Module):
 
 
 class TransformerTopology(nn.Module):
-    """One transformer layer over the sequence and the mean of its positions."""
+    """Encode a sequence by one transformer layer and the mean of its positions."""
 
     def __init__(self, columns: int, width: int, heads: int) -> None:
         super().__init__()
@@ -77,10 +77,10 @@ class TransformerTopology(nn.Module):
 
 
 class ShapeVocabulary(nn.Module):
-    """An embedding per shape. Frequent shapes have their own row, the others share rows by hash.
+    """An embedding per shape. Frequent shapes have a row each; the others share rows by hash.
 
     Args:
-        size: Shapes with a row of their own; there are `size / 4` more rows to share.
+        size: Number of shapes with a row of their own; `size / 4` further rows are shared.
         width: Width of the embedding.
     """
 
@@ -94,17 +94,17 @@ class ShapeVocabulary(nn.Module):
         nn.init.normal_(self.rows.weight, std=0.1)
 
     def learn_keys(self, keys: NDArray[np.int64]) -> None:
-        """Give the first of these keys (the most frequent) rows of their own."""
+        """Give the first of these keys, the most frequent, rows of their own."""
         chosen = np.sort(keys[: len(self.keys)])
         self.keys.fill_(torch.iinfo(torch.int64).max)
         self.keys[: len(chosen)] = torch.from_numpy(chosen)
 
     def find(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Rows of some keys."""
-        known = self.keys.cpu().numpy()
-        place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-        hashed = len(known) + (mix_array(keys.view(np.uint64)) % np.uint64(self.shared)).astype(np.int64)
-        return np.where(known[place] == keys, place, hashed)
+        """Return the rows of keys."""
+        own = self.keys.cpu().numpy()
+        index = np.minimum(np.searchsorted(own, keys), len(own) - 1)
+        hashed = len(own) + (mix_array(keys.view(np.uint64)) % np.uint64(self.shared)).astype(np.int64)
+        return np.where(own[index] == keys, index, hashed)
 
     def forward(self, table: Topologies) -> Tensor:
         rows = torch.from_numpy(self.find(table.keys)).to(self.rows.weight.device)
@@ -112,10 +112,10 @@ class ShapeVocabulary(nn.Module):
 
 
 class AnonymousPath(nn.Module):
-    """The anonymous path encoder that the options name; None of it if they say none.
+    r"""The anonymous path encoder that the options name, weighted: :math:`\lambda \rho_a(\phi)`.
 
     Args:
-        options: What to build.
+        options: Options of the model.
         kind: Kind of the topologies.
         longest: Length of the longest walk.
     """
@@ -137,7 +137,7 @@ class AnonymousPath(nn.Module):
         self.weight = nn.Parameter(torch.tensor(weight)) if options.learn_weight else weight
 
     def forward(self, table: Topologies, device: torch.device) -> Tensor:
-        """`lambda * rho_a` of every topology of the table, `[T, d]`."""
+        """Encode every topology of the table, `[T, d]`."""
         if isinstance(self.encoder, ShapeVocabulary):
             return self.encoder(table) * self.weight
         z, lengths = describe(table, self.longest)

@@ -1,4 +1,4 @@
-"""Dropout whose masks are cheap on a CPU, and the same however a batch is dealt out to ranks."""
+"""Dropout whose masks are cheap on a CPU, and independent of how a batch is divided among ranks."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from torch import Tensor
 
 from gpm.random_bits import GOLDEN, mix_tensor, signed
 
-LEVELS = 256  # a byte of random bits decides on an entry, so shares are multiples of 1/256
+LEVELS = 256  # one random byte decides on an entry, so shares are multiples of 1/256
 
 
 def drop(x: Tensor, share: float, training: bool, rows: Tensor | None = None) -> Tensor:
-    """Set a share of the entries to zero and scale the others, so that the expectation stays.
+    """Set a share of the entries to zero and scale the others, so that the expectation stays the same.
 
-    The bits of a row are a hash of its number and of one number from torch's generator: ranks that have seeded that
-    alike drop the same entries of a row, whichever of them has it.
+    The bits of a row are a hash of its id and of one draw of torch's generator: ranks with the same seed drop the same
+    entries of a row, whichever of them holds it.
 
     Args:
         x: `[B, ...]`.
-        share: How much to drop; rounded to a multiple of 1/256.
-        training: Nothing is dropped outside of it.
-        rows: What the rows are numbered by `[B]`; by default their places.
+        share: Share to drop, rounded to a multiple of 1/256.
+        training: Nothing is dropped unless it is true.
+        rows: Ids of the rows `[B]`; by default their indices.
     """
     if not training or share == 0:
         return x
@@ -32,13 +32,13 @@ def drop(x: Tensor, share: float, training: bool, rows: Tensor | None = None) ->
 
 
 def keep_entries(rows: Tensor, columns: Tensor, share: float) -> Tensor:
-    """Which entries of sparse rows are kept `[E]`: a hash of row, column and one number from torch's generator."""
+    """Return which entries of sparse rows to keep `[E]`, by a hash of row, column and one draw of torch's generator."""
     bits = mix_tensor(mix_tensor(rows ^ draw_key(rows.device)) + columns * signed(GOLDEN))
     return (bits & ((1 << 31) - 1)) >= round(share * (1 << 31))
 
 
 def draw_key(device: torch.device) -> Tensor:
-    """One number from torch's generator on the host, on some device."""
+    """Draw a 64-bit key from torch's generator on the host and move it to a device."""
     return torch.randint(-(2**63), 2**63 - 1, ()).to(device, non_blocking=True)
 
 

@@ -1,4 +1,4 @@
-"""Links: two bags of patterns, one for each endpoint, become the score of a pair."""
+"""The pattern machine for links: the patterns of both endpoints become the score of a pair."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from gpm.config import ModelOptions
 from gpm.errors import GpmError
 from gpm.nn.dropout import drop
-from gpm.nn.feature_map import InputSpec
+from gpm.nn.feature_table import InputSpec
 from gpm.nn.model import GraphPatternMachine, Output
 from gpm.patterns.meetings import count_marks
 from gpm.patterns.tokenizer import Frame
@@ -22,20 +22,20 @@ Pair = Literal["joint", "product"]
 class LinkPatternMachine(GraphPatternMachine):
     r"""Score pairs of nodes, the same for (u, v) as for (v, u).
 
-    `product` (the paper's) embeds each endpoint by its own patterns, :math:`f(z_u \odot z_v)`. `joint` reads the
-    patterns of both as one bag, in which every position is marked by how it is reached from the other endpoint, and
-    :math:`f([z_u \odot z_v \,\|\, z_u + z_v])` reads the means over the two sides.
+    `product` (as in the paper) embeds each endpoint by its own patterns: :math:`f(z_u \odot z_v)`. `joint` reads the
+    patterns of both as one set, in which every position is marked by how it is reached from the other endpoint:
+    :math:`f([z_u \odot z_v \,\|\, z_u + z_v])` with the means z over the two sides.
 
     Args:
         inputs, options, longest, topology: As for `GraphPatternMachine`.
-        pair: How the endpoints meet.
+        pair: How the endpoints are combined.
     """
 
     def __init__(
         self, inputs: InputSpec, options: ModelOptions, longest: int, topology: Kind = "loops", pair: Pair = "joint"
     ) -> None:
         if pair == "joint" and (options.readout != "mean" or options.fusion):
-            raise GpmError("joint pairs are read by the means of their sides; leave readout at mean and fusion out.")
+            raise GpmError("Joint pairs are read by the means of their sides; leave readout at mean and fusion out.")
         self.pair = pair
         marks = count_marks(longest) if pair == "joint" else 0
         super().__init__(inputs, options, 1, longest, topology, marks)
@@ -45,13 +45,12 @@ class LinkPatternMachine(GraphPatternMachine):
         return nn.Sequential(nn.Linear(read, width), nn.ReLU(), nn.Linear(width, 1))
 
     def join(self, one: Tensor, two: Tensor, rows: Tensor | None = None) -> Tensor:
-        """Scores `[B, 1]` of pairs of endpoints `[B, d]`."""
-        met = one * two
-        met = torch.cat([met, one + two], 1) if self.pair == "joint" else met
-        return self.head(drop(met, self.options.dropout, self.training, rows))
+        """Return the scores `[B, 1]` of pairs of endpoints `[B, d]`."""
+        combined = torch.cat([one * two, one + two], 1) if self.pair == "joint" else one * two
+        return self.head(drop(combined, self.options.dropout, self.training, rows))
 
     def read(self, encoded: Tensor, frame: Frame, weight: Tensor | None = None) -> Output:
-        """Scores of links, from the encoded patterns `[B, 2M, d]` of `Tokenizer.links`."""
+        """Return the scores of links, from the encoded patterns `[B, 2M, d]` of `Tokenizer.links`."""
         assert frame.sides is not None
         if self.pair == "joint":
             one, two = self.machine.read_sides(encoded, frame.sides, weight, frame.rows)

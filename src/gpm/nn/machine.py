@@ -1,4 +1,4 @@
-"""The machine: a transformer over the patterns of an instance, which finds those that matter."""
+"""The pattern machine: a transformer over the patterns of an instance, which finds the patterns that matter."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from torch.utils.checkpoint import checkpoint
 from gpm.config import ModelOptions
 from gpm.nn.dropout import drop
 
-_NOTHING = 1e-30  # the weight of a pattern that is left out: its share vanishes, and that of all of them is not 0 / 0
+_NOTHING = 1e-30  # weight of a pattern that is left out: its share vanishes, but if all are left out 0 / 0 is avoided
 
 
 class MachineLayer(nn.Module):
-    """`x + A(norm(x))`, then `x + F(norm(x))`, over `[B, M, d]`."""
+    r"""One transformer layer over patterns `[B, M, d]`: :math:`x + A(\mathrm{norm}(x))`, then
+    :math:`x + F(\mathrm{norm}(x))`.
+    """
 
     def __init__(self, width: int, heads: int, hidden: int, dropout: float) -> None:
         super().__init__()
@@ -50,13 +52,13 @@ class MachineLayer(nn.Module):
     def forward_mean(
         self, x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, rows: Tensor | None = None
     ) -> Tensor:
-        """The mean over patterns of `forward`, `[B, d]`: taken before the last map, with which it commutes."""
+        """Return the mean over patterns of `forward`, `[B, d]`: taken before the last map, with which it commutes."""
         x = self.attend(x, bias, rows)
         grown = functional.relu_(self.grow(self.feed_norm(x)))
         return _mean(x, weight) + self._drop(self.shrink(_mean(grown, weight)), rows)
 
     def forward_class(self, x: Tensor, bias: Tensor | None = None, rows: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """`forward` of the class token (place 0) alone `[B, d]`, and its attention to the patterns `[B, M]`."""
+        """Return `forward` of the class token (index 0) alone `[B, d]`, and its attention to the patterns `[B, M]`."""
         token = x[:, :1]
         width = x.shape[-1]
         normed = self.norm(x)
@@ -72,16 +74,14 @@ class MachineLayer(nn.Module):
 
 
 class Machine(nn.Module):
-    """Stacked layers and a readout: patterns `[B, M, d]` to an instance `[B, d]` and pattern weights `[B, M]`.
+    """Stacked layers and a readout: patterns `[B, M, d]` to instances `[B, d]` and pattern weights `[B, M]`.
 
-    The weights are the attention of the class token (mean over heads, last layer), or that of the fusion; a mean
-    readout has none. A sum is the mean of normalised patterns, by their shares if they are given, which whoever knows
-    the size of the instance multiplies.
+    The weights are the attention of the class token (mean over heads, last layer), or of the fusion; a mean readout
+    has none. A sum readout returns the mean of normalised patterns, weighted by `shares` if given; the caller
+    multiplies it by the size of the instance. With `checkpointing`, the backward pass recomputes activations.
 
-    With `checkpointing` layers keep no activations while training, but compute them again.
-
-    Patterns may be given weights `[B, M]`: one of weight 2 counts like two of its kind, one of weight 0 as if it were
-    not there. Leaving patterns out and the derivative by their weights are what explanations rest on.
+    Patterns may have weights `[B, M]`: one of weight 2 counts like two equal patterns, one of weight 0 as if it were
+    absent. Explanations are based on leaving patterns out and on the derivative by their weights.
     """
 
     def __init__(self, options: ModelOptions) -> None:
@@ -89,14 +89,13 @@ class Machine(nn.Module):
         width, heads, layers = options.width or 0, options.heads or 0, options.layers or 0
         hidden = max(1, round(options.ffn * width))
         self.layers = nn.ModuleList(MachineLayer(width, heads, hidden, options.dropout) for _ in range(layers))
-        self.each = options.readout == "sum"  # patterns are normalised, not their mean
+        self.each = options.readout == "sum"  # normalise each pattern, not their mean
         self.token = nn.Parameter(torch.randn(width) * 0.1) if options.readout == "class" else None
         self.query = nn.Parameter(torch.zeros(width)) if options.fusion else None
         self.norm = nn.LayerNorm(width)
         self.checkpointing = False
 
     def _pass(self, layer: nn.Module, x: Tensor, bias: Tensor | None, rows: Tensor | None) -> Tensor:
-        """One layer; while training it may be computed again in the backward pass rather than kept."""
         if self.checkpointing and torch.is_grad_enabled():
             return cast(Tensor, checkpoint(layer, x, bias, rows, use_reentrant=False))
         return cast(Tensor, layer(x, bias, rows))
@@ -104,7 +103,7 @@ class Machine(nn.Module):
     def read_sides(
         self, patterns: Tensor, sides: Tensor, weight: Tensor | None = None, rows: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """All patterns attend to all; then the mean over those of side 0 and over those of side 1, `[B, d]` each."""
+        """Let all patterns attend to each other; return the means of side 0 and of side 1, `[B, d]` each."""
         x, bias = patterns, _find_bias(weight)
         for layer in self.layers:
             x = self._pass(layer, x, bias, rows)
@@ -113,16 +112,12 @@ class Machine(nn.Module):
         return zero, one
 
     def forward(
-        self,
-        patterns: Tensor,
-        shares: Tensor | None = None,
-        weight: Tensor | None = None,
-        rows: Tensor | None = None,
+        self, patterns: Tensor, shares: Tensor | None = None, weight: Tensor | None = None, rows: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
         x, inner = patterns, _find_bias(weight)
         bias = inner
         if self.token is not None:
-            x = torch.cat([self.token.expand(len(x), 1, -1), x], 1)
+            x = torch.cat([self.token.expand(len(x), 1, -1), x], 1)  # (B, 1 + M, d)
             bias = None if inner is None else functional.pad(inner, (1, 0))
         for layer in self.layers[:-1]:
             x = self._pass(layer, x, bias, rows)
@@ -134,7 +129,7 @@ class Machine(nn.Module):
             scores = body @ self.query / math.sqrt(body.shape[-1])  # (B, M)
             weights = (scores if inner is None else scores + inner).softmax(-1)
             first = _mean(body, weight) if self.token is None else x[:, 0]
-            pooled = first + (weights[:, None] @ body)[:, 0]
+            pooled = first + (weights[:, None] @ body)[:, 0]  # (B, d)
         elif self.token is not None:
             pooled, weights = last.forward_class(x, bias, rows)
         elif self.each:
@@ -147,12 +142,12 @@ class Machine(nn.Module):
 
 
 def _find_bias(weight: Tensor | None) -> Tensor | None:
-    """What is added to the scores of attention, so that a pattern counts by its weight."""
+    """Return what to add to attention scores so that a pattern counts by its weight."""
     return None if weight is None else weight.clamp(min=_NOTHING).log()
 
 
 def _mean(x: Tensor, weight: Tensor | None) -> Tensor:
-    """The mean over patterns of `[B, M, d]`, by their weights if they are given; that of no patterns is 0."""
+    """Return the (weighted) mean over patterns of `[B, M, d]`; the mean of no patterns is 0."""
     if weight is None:
         return x.mean(1)
     return (weight[:, None] @ x)[:, 0] / weight.sum(1, keepdim=True).clamp(min=_NOTHING)

@@ -16,23 +16,24 @@ from torch.utils.checkpoint import checkpoint
 from gpm.config import ModelOptions
 from gpm.nn.anonymous_path import AnonymousPath, ShapeVocabulary
 from gpm.nn.dropout import drop
-from gpm.nn.feature_map import FeatureTable, InputMap, InputSpec
+from gpm.nn.feature_map import InputMap
+from gpm.nn.feature_table import FeatureTable, InputSpec
 from gpm.nn.machine import Machine
 from gpm.nn.semantic_path import SemanticPath, TokenMaps
 from gpm.patterns.tokenizer import Frame, Patterns, Tokenizer
 from gpm.patterns.topologies import Kind
 
-SHAPE_SAMPLE = 4096  # nodes from which the most frequent shapes are counted
+SHAPE_SAMPLE = 4096  # nodes at which the most frequent shapes are counted
 
 
 @dataclass(frozen=True)
 class Output:
-    """What the model says of B instances with M patterns each.
+    """The output for B instances with M patterns each.
 
     Attributes:
         logits: `[B, C]`.
         embedding: `[B, d]`.
-        weights: How much each pattern counted `[B, M]`, adding up to 1; None with a mean readout.
+        weights: Weight of each pattern `[B, M]`, with sum 1; None with a mean readout.
     """
 
     logits: Tensor
@@ -44,12 +45,12 @@ class GraphPatternMachine(nn.Module):
     r"""Encode each pattern as :math:`p = \rho_s(w) + \lambda \rho_a(\phi)`, attend over them, read out, predict.
 
     Args:
-        inputs: What the model reads.
-        options: What it is made of.
-        outputs: C, the classes or targets.
-        longest: Length of the longest walk.
+        inputs: Form and width of the features.
+        options: Options of the model.
+        outputs: C, the number of classes or targets.
+        longest: L, the length of the longest walk.
         topology: Kind of topology of the patterns.
-        marks: How many marks a position may have; 0 where patterns have none.
+        marks: Number of different marks of a position; 0 if patterns have none.
     """
 
     size: Tensor
@@ -66,8 +67,7 @@ class GraphPatternMachine(nn.Module):
         super().__init__()
         self.inputs, self.options, self.longest = inputs, options, longest
         width = options.width or 0
-        self.input_map = InputMap(inputs, width, options.feature_dropout)
-        self.input_map.flip_signs = options.pe == "lap"
+        self.input_map = InputMap(inputs, width, options.feature_dropout, flip_signs=options.pe == "lap")
         self.semantic = SemanticPath(options)
         self.anonymous = None if options.anonymous == "none" else AnonymousPath(options, topology, longest)
         self.machine = Machine(options)
@@ -77,7 +77,7 @@ class GraphPatternMachine(nn.Module):
         self.position = nn.Parameter(torch.randn(longest + 1, width) * 0.1) if learned else None
         self.marks = nn.Parameter(torch.randn(marks, width) * 0.1) if marks else None
         if options.readout == "sum":
-            self.register_buffer("size", torch.ones(()))  # the mean size of graphs, in which sums are measured
+            self.register_buffer("size", torch.ones(()))  # mean size of graphs, the unit of sums
 
     def _make_head(self, width: int) -> nn.Module:
         if self.options.head == "linear":
@@ -86,21 +86,21 @@ class GraphPatternMachine(nn.Module):
 
     @property
     def is_plain(self) -> bool:
-        """Whether a position of a path is its node and nothing more."""
+        """Whether a position of a path has a node and nothing else."""
         return self.input_map.edge is None and self.position is None and self.marks is None
 
     def _fetch(self, patterns: Patterns) -> Patterns:
-        """Patterns where the model is; those of a graph that stays on the host are drawn there."""
+        """Move patterns to the device of the model."""
         device = self.input_map.bias.device
         return patterns if patterns.nodes.device == device else patterns.to(device)
 
     def map_nodes(self, table: FeatureTable, nodes: Tensor | None = None) -> TokenMaps:
-        """What the path encoder reads of some nodes `[U]`, or of all of a table that was taken."""
+        """Compute what the path encoder reads of nodes `[U]`, or of all rows of a table that was taken."""
         return self.semantic.map_tokens(self.input_map.nodes(table, nodes))
 
     @torch.inference_mode()
     def map_all_nodes(self, table: FeatureTable, size: int = 4096) -> TokenMaps:
-        """What the path encoder reads of all nodes, once for many batches of inference."""
+        """Compute what the path encoder reads of all nodes, once for many batches of inference."""
         device = self.input_map.bias.device
         make = self.semantic.map_ahead if self.is_plain else TokenMaps
         ids = torch.arange(table.num_nodes, device=device).split(size)
@@ -108,7 +108,7 @@ class GraphPatternMachine(nn.Module):
         return TokenMaps(*(_join([getattr(part, name) for part in parts]) for name in ("h", "qkv", "ahead")))
 
     def encode(self, patterns: Patterns, table: FeatureTable, nodes: TokenMaps | None = None) -> Tensor:
-        """Pattern embeddings `[B, M, d]`; `nodes`, if given, holds the maps of all nodes."""
+        """Return pattern embeddings `[B, M, d]`; `nodes`, if given, holds the maps of all nodes."""
         patterns = self._fetch(patterns)
         instances = len(patterns.nodes)
         groups = list(patterns.groups())
@@ -125,7 +125,7 @@ class GraphPatternMachine(nn.Module):
         return encoded
 
     def _encode_paths(self, tokens: TokenMaps, blocks: list[Tensor]) -> list[Tensor]:
-        """Encode the paths of every block; with checkpointing, one block at a time is computed again for gradients."""
+        """Encode the paths of every block; with checkpointing, each block is recomputed in the backward pass."""
         if not (self.machine.checkpointing and torch.is_grad_enabled()):
             return self.semantic(tokens, blocks)
         return [checkpoint(self.semantic, tokens, [block], use_reentrant=False)[0] for block in blocks]
@@ -133,41 +133,36 @@ class GraphPatternMachine(nn.Module):
     def _map_plain(
         self, walks: list[Tensor], table: FeatureTable, nodes: TokenMaps | None
     ) -> tuple[TokenMaps, list[Tensor]]:
-        """The distinct nodes of some walks `[P, S]`, mapped, and the place of every position among them."""
+        """Map the distinct nodes of walks `[P, S]`; return the maps and the index of every position among them."""
         if nodes is not None:
             return nodes, walks
         if table.exact:
             return self.map_nodes(table), walks
-        distinct, places = find_distinct([walk.reshape(-1) for walk in walks], table.num_nodes)
-        return self.map_nodes(table, distinct), [p.view(w.shape) for p, w in zip(places, walks, strict=True)]
+        distinct, blocks = find_distinct(walks, table.num_nodes)
+        return self.map_nodes(table, distinct), blocks
 
     def _map_rich(
         self, patterns: Patterns, groups: list[tuple[int, slice]], table: FeatureTable, nodes: TokenMaps | None
     ) -> tuple[TokenMaps, list[Tensor]]:
-        """The same where a position is more than its node: all that tells tokens apart goes into one number, of which
-        the node is the leading digit, and its edge, mark and place are the others.
+        """Do the same where a token is more than a node: its id is a number of which the node is the leading digit, and
+        the edge, the mark and the position on the path are the others.
         """
         edges = 0 if self.input_map.edge is None else 1 + len(table.edge)  # type: ignore[arg-type]
         learned = [part for part in (self.marks, self.position) if part is not None]
         codes = []
         for scale, slots in groups:
-            walks = patterns.nodes[:, slots, : scale + 1].long()
-            digits = []
+            code = patterns.nodes[:, slots, : scale + 1].long()  # (B, m, S)
             if edges:
-                digits.append(_find_rows(patterns, table, slots, scale) + 1)
+                code = code * edges + _find_rows(patterns, table, slots, scale) + 1
             if self.marks is not None:
                 assert patterns.marks is not None
-                digits.append(patterns.marks[:, slots, : scale + 1].long())
+                code = code * len(self.marks) + patterns.marks[:, slots, : scale + 1]
             if self.position is not None:
-                digits.append(torch.arange(scale + 1, device=walks.device).expand(walks.shape))
-            code = walks
-            for digit, base in zip(digits, [edges] * bool(edges) + [len(part) for part in learned], strict=True):
-                code = code * base + digit
+                code = code * len(self.position) + torch.arange(scale + 1, device=code.device)
             codes.append(code.flatten(0, 1))
         space = table.num_nodes * math.prod([max(edges, 1), *(len(part) for part in learned)])
-        distinct, found = find_distinct([code.reshape(-1) for code in codes], space)
-        blocks = [place.view(code.shape) for place, code in zip(found, codes, strict=True)]
-        rest, extra = distinct, []
+        rest, blocks = find_distinct(codes, space)
+        extra = []
         for part in reversed(learned):
             extra.append(functional.embedding(rest % len(part), part))
             rest = rest // len(part)
@@ -179,14 +174,14 @@ class GraphPatternMachine(nn.Module):
         return self.semantic.map_ahead(h) if often else self.semantic.map_tokens(h), blocks
 
     def _map_rest(self, rest: Tensor, table: FeatureTable, nodes: TokenMaps | None) -> Tensor:
-        """The mapped features of the nodes of tokens, ascending, `[U, d]`."""
+        """Return the mapped features of the nodes of tokens, ascending, `[U, d]`."""
         if nodes is not None:
             return nodes.h[rest]
-        distinct, place = torch.unique_consecutive(rest, return_inverse=True)
-        return functional.embedding(place, self.input_map.nodes(table, distinct))
+        distinct, inverse = torch.unique_consecutive(rest, return_inverse=True)
+        return functional.embedding(inverse, self.input_map.nodes(table, distinct))
 
     def pool(self, encoded: Tensor, frame: Frame, weight: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """Encoded patterns `[B, M, d]` as instances `[B, d]`, and how much each pattern counted; see `Machine`."""
+        """Read encoded patterns `[B, M, d]` out as instances `[B, d]` and pattern weights; see `Machine`."""
         summed = self.options.readout == "sum"
         pooled, weights = self.machine(encoded, frame.shares if summed else None, weight, frame.rows)
         if summed and frame.sizes is not None:
@@ -196,26 +191,27 @@ class GraphPatternMachine(nn.Module):
     def embed(
         self, patterns: Patterns, table: FeatureTable, nodes: TokenMaps | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """Instances `[B, d]`, and how much each pattern counted."""
-        patterns = self._fetch(patterns)
-        encoded = drop(self.encode(patterns, table, nodes), self.options.dropout, self.training, patterns.rows)
-        return self.pool(encoded, patterns.frame)
+        """Return instances `[B, d]` and pattern weights."""
+        return self.pool(*self._encode_dropped(patterns, table, nodes))
 
     def read(self, encoded: Tensor, frame: Frame, weight: Tensor | None = None) -> Output:
-        """What the model says of encoded patterns `[B, M, d]`.
+        """Return the output for encoded patterns `[B, M, d]`.
 
         Args:
-            encoded: From `encode`; of one instance it may be repeated, to be read in B ways.
-            frame: Of the patterns.
-            weight: How much each is to count `[B, M]`; 0 leaves it out. By default all count alike.
+            encoded: Result of `encode`; that of one instance may be repeated, to be read in B ways.
+            frame: Frame of the patterns.
+            weight: Weight of each pattern `[B, M]`; 0 leaves it out. By default all are equal.
         """
         pooled, weights = self.pool(encoded, frame, weight)
         return Output(self.head(drop(pooled, self.options.dropout, self.training, frame.rows)), pooled, weights)
 
     def forward(self, patterns: Patterns, table: FeatureTable, nodes: TokenMaps | None = None) -> Output:
+        return self.read(*self._encode_dropped(patterns, table, nodes))
+
+    def _encode_dropped(self, patterns: Patterns, table: FeatureTable, nodes: TokenMaps | None) -> tuple[Tensor, Frame]:
         patterns = self._fetch(patterns)
         encoded = drop(self.encode(patterns, table, nodes), self.options.dropout, self.training, patterns.rows)
-        return self.read(encoded, patterns.frame)
+        return encoded, patterns.frame
 
     @torch.no_grad()
     def fit(self, table: FeatureTable, tokenizer: Tokenizer, nodes: NDArray | None = None) -> None:
@@ -223,8 +219,8 @@ class GraphPatternMachine(nn.Module):
 
         Args:
             table: The features.
-            tokenizer: Of the graph.
-            nodes: Those that may be looked at; by default all.
+            tokenizer: The tokenizer of the graph.
+            nodes: Nodes that statistics may be taken from; by default all.
         """
         graph = tokenizer.graph
         self.input_map.fit(table if nodes is None else table.restrict(graph, nodes))
@@ -241,12 +237,12 @@ class GraphPatternMachine(nn.Module):
             self.anonymous.encoder.learn_keys(patterns.table.keys[order])
 
     def count_parameters(self) -> int:
-        """Numbers that are learned."""
+        """Return the number of learned parameters."""
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
 
 
 def _find_rows(patterns: Patterns, table: FeatureTable, slots: slice, scale: int) -> Tensor:
-    """The row of edge features behind every position, `[B, m, S]`; -1 at the first and where no edge was crossed."""
+    """Return the row of edge features of every position `[B, m, S]`; -1 at the first and if no edge was crossed."""
     assert patterns.edges is not None
     crossed = patterns.edges[:, slots, :scale].long()
     if table.edge_row is not None and len(table.edge_row):
@@ -256,22 +252,23 @@ def _find_rows(patterns: Patterns, table: FeatureTable, slots: slice, scale: int
 
 
 def _join(parts: list[Tensor | None]) -> Any:
-    """Pieces of a tensor as one; None if there are none."""
-    there = [part for part in parts if part is not None]
-    return torch.cat(there) if there else None
+    """Concatenate the pieces of a tensor; None if there are none."""
+    present = [part for part in parts if part is not None]
+    return torch.cat(present) if present else None
 
 
-def find_distinct(parts: list[Tensor], num_nodes: int) -> tuple[Tensor, list[Tensor]]:
-    """The distinct nodes of some tensors of node ids, ascending, and the place of each entry among them.
+def find_distinct(blocks: list[Tensor], count: int) -> tuple[Tensor, list[Tensor]]:
+    """Return the distinct ids of some tensors of ids below `count`, ascending, and the index of each entry among them.
 
-    Marks on all nodes find them without sorting; where the graph is far larger than the batch, sorting is cheaper.
+    Marks on all ids find them without sorting; if there are far more ids than entries, sorting is cheaper.
     """
-    flat = torch.cat(parts).long()
-    if num_nodes > 32 * len(flat):
-        nodes, places = torch.unique(flat, return_inverse=True)
+    flat = torch.cat([block.reshape(-1) for block in blocks]).long()
+    if count > 32 * len(flat):
+        distinct, inverse = torch.unique(flat, return_inverse=True)
     else:
-        seen = torch.zeros(num_nodes, dtype=torch.int64, device=flat.device)
+        seen = torch.zeros(count, dtype=torch.int64, device=flat.device)
         seen[flat] = 1
-        nodes = seen.nonzero().squeeze(1)
-        places = (torch.cumsum(seen, 0) - 1)[flat]
-    return nodes, list(places.split([len(part) for part in parts]))
+        distinct = seen.nonzero().squeeze(1)
+        inverse = (torch.cumsum(seen, 0) - 1)[flat]
+    parts = inverse.split([block.numel() for block in blocks])
+    return distinct, [part.view(block.shape) for part, block in zip(parts, blocks, strict=True)]

@@ -1,12 +1,11 @@
-"""A transformer layer along paths, computed from maps of distinct nodes, a piece that fits the cache at a time.
+"""A transformer layer along paths, computed from maps of distinct nodes in pieces that fit the cache.
 
 For every path, with `h` and `[q k v]` gathered from the distinct nodes,
 
     x_i = h_i + sum_j softmax_j(q_i k_j / sqrt(d)) v_j        m = mean_i x_i        z = mean_i relu(W norm(x_i) + b)
 
-Written with autograd alone this would keep every intermediate of every position until the backward pass. Here only the
-attention and the sign of each hidden unit are kept; the rest is gathered and computed again, without a further matrix
-product, while the backward pass goes through the same pieces.
+Autograd alone would keep every intermediate of every position until the backward pass. Here only the attention and the
+sign of each hidden unit are kept; the backward pass gathers and recomputes the rest, without a further matrix product.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-ROWS = 512  # positions in a piece, on a CPU: some megabytes at usual widths
+ROWS = 512  # positions in a piece on a CPU: some megabytes at common widths
 
 
 def _pieces(places: Tensor) -> list[Tensor]:
-    """Blocks of paths `[p, S]` that are worked on together."""
+    """Split a block of paths `[P, S]` into pieces `[p, S]` that are computed together."""
     size = max(1, ROWS // places.shape[1]) if places.device.type == "cpu" else max(1, len(places))
     return list(places.split(size))
 
 
 def _gather(h: Tensor, qkv: Tensor, piece: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """`h`, `q`, `k` and `v` at every position, `[p, S, d]`."""
+    """Gather `h`, `q`, `k` and `v` at every position, `[p, S, d]`."""
     flat, width = piece.reshape(-1), h.shape[1]
     mapped = qkv.index_select(0, flat).view(*piece.shape, 3 * width)
     q, k, v = mapped[..., :width], mapped[..., width : 2 * width], mapped[..., 2 * width :]
@@ -96,15 +95,15 @@ class _PathLayer(torch.autograd.Function):
                 moves[..., 2 * width : 3 * width] = torch.bmm(to_scores.transpose(1, 2), q)
                 moves[..., 3 * width :] = torch.bmm(attention.transpose(1, 2), grad)
                 to_rows.index_add_(0, piece.reshape(-1), moves.view(-1, 4 * width))
-        found = (to_rows[:, :width], to_rows[:, width:], to_scale, to_shift, to_weight, to_bias)
-        return (None, *found, *(None for _ in ctx.blocks))
+        gradients = (to_rows[:, :width], to_rows[:, width:], to_scale, to_shift, to_weight, to_bias)
+        return (None, *gradients, *(None for _ in ctx.blocks))
 
 
 def read_ahead(h: Tensor, qkv: Tensor, norm: tuple[Tensor, Tensor], grow: tuple[Tensor, Tensor]) -> Tensor:
-    """All that `infer_layer` gathers of a node: `[q k h G(h) v G(v)]`, where `G(x) = W (x - mean(x))`.
+    """Compute what `infer_layer` gathers of a node: `[q k h G(h) v G(v)]`, where `G(x) = W (x - mean(x))`.
 
-    Up to a division by its deviation, `W norm(x)` is linear in x, and x is a sum of h and of some v: with G known per
-    node, no position needs a matrix product any more.
+    Up to a division by the deviation, `W norm(x)` is linear in x, and x is a sum of h and of some v: with G computed
+    per node, no position needs a matrix product.
     """
     width, weight = h.shape[1], grow[0] * norm[0]  # the norm's scale is part of W
     q, k, v = qkv.split(width, 1)
@@ -115,15 +114,15 @@ def read_ahead(h: Tensor, qkv: Tensor, norm: tuple[Tensor, Tensor], grow: tuple[
 def infer_layer(
     rows: Tensor, norm: tuple[Tensor, Tensor], grow: tuple[Tensor, Tensor], blocks: list[Tensor]
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """`path_layer` from what `read_ahead` knows of every node; for inference, since it keeps nothing for gradients."""
+    """Compute `path_layer` from the rows of `read_ahead`; for inference only, since nothing is kept for gradients."""
     width, hidden = len(norm[0]), len(grow[1])
     bias = grow[1] + grow[0] @ norm[1]
     means, grown = [], []
     for places in blocks:
         x, z = [places.new_zeros(0, width, dtype=rows.dtype)], [places.new_zeros(0, hidden, dtype=rows.dtype)]
         for piece in _pieces(places):
-            found = rows.index_select(0, piece.reshape(-1)).view(*piece.shape, -1 if len(piece) else rows.shape[1])
-            q, k, own, others = found.split((width, width, width + hidden, width + hidden), -1)
+            gathered = rows.index_select(0, piece.reshape(-1)).view(*piece.shape, rows.shape[1])
+            q, k, own, others = gathered.split((width, width, width + hidden, width + hidden), -1)
             attention = torch.bmm(q, k.transpose(1, 2)).mul_(1 / math.sqrt(width)).softmax(-1)
             both = torch.baddbmm(own, attention, others)  # x and G(x)
             passed = both[..., :width]
@@ -139,17 +138,17 @@ def infer_layer(
 def path_layer(
     h: Tensor, qkv: Tensor, norm: tuple[Tensor, Tensor], grow: tuple[Tensor, Tensor], blocks: list[Tensor]
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """One-headed attention along paths, and the mean over positions before and inside the feed-forward part.
+    """Attend along paths with one head; return the means over positions before and inside the feed-forward part.
 
     Args:
         h: Distinct nodes `[U, d]`.
         qkv: Their queries, keys and values `[U, 3d]`.
         norm: Scale and shift `[d]` of the layer norm.
         grow: Weight `[f, d]` and bias `[f]` of the first map of the feed-forward part.
-        blocks: Paths of each scale, `[P, S]` places among the distinct nodes.
+        blocks: Paths of each scale, `[P, S]` indices of the distinct nodes.
 
     Returns:
         Per block, the mean of `x` `[P, d]`; and the mean of the hidden units `[P, f]`.
     """
-    found = _PathLayer.apply(torch.is_grad_enabled(), h, qkv, *norm, *grow, *blocks)
-    return list(found[: len(blocks)]), list(found[len(blocks) :])
+    means = _PathLayer.apply(torch.is_grad_enabled(), h, qkv, *norm, *grow, *blocks)
+    return list(means[: len(blocks)]), list(means[len(blocks) :])

@@ -1,8 +1,8 @@
-"""Semantic path encoders: what a pattern passes through becomes one vector.
+"""Semantic path encoders: the features along a pattern become a vector.
 
-Each encoder reads one scale at a time, as a dense block `[P, S]` of places among the batch's distinct tokens, so that
-there is no padding. A token is a node, with the edge into it, the mark on it and its position on the path where the
-model reads those. What depends on a token alone is computed once per distinct token and gathered.
+Each encoder reads one scale at a time, as a dense block `[P, S]` of indices of the batch's distinct tokens, without
+padding. A token is a node, with the edge into it, its mark and its position on the path if the model reads these. What
+depends on a token alone is computed once per distinct token and gathered.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from gpm.nn.path_attention import infer_layer, path_layer, read_ahead
 
 @dataclass(frozen=True)
 class TokenMaps:
-    """What a path encoder reads of tokens, computed once per distinct one.
+    """What a path encoder reads of tokens, computed once per distinct token.
 
     Attributes:
         h: Mapped features `[U, d]`.
-        qkv: What the first layer makes of them: queries, keys and values `[U, 3d]` of a transformer, the three maps of
-            a convolution `[U, 3f]`; None for the other encoders.
-        ahead: What `infer_layer` reads, `[U, 4d + 2f]`, in inference by a single layer of one head; else None.
+        qkv: Maps of the first layer: queries, keys and values `[U, 3d]` of a transformer, the three maps of a
+            convolution `[U, 3f]`; None for the other encoders.
+        ahead: Input of `infer_layer` `[U, 4d + 2f]`, for inference by a single layer of one head; else None.
     """
 
     h: Tensor
@@ -37,10 +37,10 @@ class TokenMaps:
 
 
 class MeanPath(nn.Module):
-    """The mean of the positions: `mean_i h_i`."""
+    r"""The mean of the positions, :math:`\frac{1}{S} \sum_i h_i`."""
 
     def forward(self, tokens: TokenMaps, blocks: list[Tensor]) -> list[Tensor]:
-        return [functional.embedding(places, tokens.h).mean(1) for places in blocks]
+        return [functional.embedding(block, tokens.h).mean(1) for block in blocks]
 
 
 class GruPath(nn.Module):
@@ -51,14 +51,14 @@ class GruPath(nn.Module):
         self.gru = nn.GRU(width, width, layers, batch_first=True)
 
     def forward(self, tokens: TokenMaps, blocks: list[Tensor]) -> list[Tensor]:
-        return [self.gru(functional.embedding(places, tokens.h))[1][-1] for places in blocks]
+        return [self.gru(functional.embedding(block, tokens.h))[1][-1] for block in blocks]
 
 
 class ConvPath(nn.Module):
-    """Convolutions along the path, each over a position and its two neighbours, and the mean of the positions.
+    r"""Convolutions along the path, each over a position and its two neighbours, and the mean of the positions.
 
-    `x_i = relu(A h_(i-1) + B h_i + C h_(i+1))` with affine maps, of which those past an end are left out; a later layer
-    adds its input to that. The first layer's three maps are applied once per distinct token.
+    :math:`x_i = \mathrm{relu}(A h_{i-1} + B h_i + C h_{i+1})` with affine maps; those past an end are left out, and
+    later layers are residual. The three maps of the first layer are applied once per distinct token.
     """
 
     def __init__(self, width: int, layers: int, hidden: int) -> None:
@@ -69,28 +69,28 @@ class ConvPath(nn.Module):
 
     def forward(self, tokens: TokenMaps, blocks: list[Tensor]) -> list[Tensor]:
         assert tokens.qkv is not None
-        found = []
-        for places in blocks:
-            x = _shift_and_add(functional.embedding(places, tokens.qkv))
+        encoded = []
+        for block in blocks:
+            x = _shift_and_add(functional.embedding(block, tokens.qkv))  # (P, S, f)
             for norm, layer in zip(self.norms, self.maps[1:], strict=True):
                 x = x + _shift_and_add(layer(norm(x)))
-            found.append(functional.embedding(places, tokens.h).mean(1) + self.shrink(x.mean(1)))
-        return found
+            encoded.append(functional.embedding(block, tokens.h).mean(1) + self.shrink(x.mean(1)))  # (P, d)
+        return encoded
 
 
 def _shift_and_add(mapped: Tensor) -> Tensor:
-    """`relu(A x_(i-1) + B x_i + C x_(i+1))` from all three maps of every position, `[P, S, 3f]` to `[P, S, f]`."""
+    """Add the three maps of every position and its neighbours, `[P, S, 3f]` to `[P, S, f]`, then apply relu."""
     before, here, after = mapped.chunk(3, -1)
     total = here + functional.pad(before[:, :-1], (0, 0, 1, 0)) + functional.pad(after[:, 1:], (0, 0, 0, 1))
     return functional.relu(total)
 
 
 class PathLayer(nn.Module):
-    """One layer of a transformer along the path: `x + A(x)`, then `x + F(norm(x))`.
+    r"""One layer of a transformer along the path: :math:`x + A(x)`, then :math:`x + F(\mathrm{norm}(x))`.
 
-    With one head the value map holds the output map too, and all three maps are linear in `h_i`, so they are applied
-    once per distinct token. In the last layer the mean over positions is taken before the second map of F, with which
-    it commutes.
+    With one head the value map includes the output map, and all three maps are linear in :math:`h_i`, so they are
+    applied once per distinct token. In the last layer the mean over positions is taken before the second map of F, with
+    which it commutes.
     """
 
     def __init__(self, width: int, heads: int, hidden: int) -> None:
@@ -103,7 +103,7 @@ class PathLayer(nn.Module):
         self.shrink = nn.Linear(hidden, width)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Attention among the positions of each path, `[P, S, d]` each."""
+        """Attend among the positions of each path, `[P, S, d]` each."""
         if self.heads == 1:
             scores = torch.bmm(q, k.transpose(1, 2)) / math.sqrt(q.shape[-1])
             return torch.bmm(scores.softmax(-1), v)
@@ -113,16 +113,14 @@ class PathLayer(nn.Module):
         return self.out(joined)
 
     def first(self, tokens: TokenMaps, blocks: list[Tensor]) -> list[Tensor]:
-        """`x + A(x)` of every block, `[P, S, d]`."""
+        """Return `x + A(x)` of every block, `[P, S, d]`."""
         assert tokens.qkv is not None
-        found = []
-        for places in blocks:
-            qkv = functional.embedding(places, tokens.qkv)
-            found.append(functional.embedding(places, tokens.h) + self.attend(*qkv.chunk(3, -1)))
-        return found
+        h, qkv = tokens.h, tokens.qkv
+        gather = functional.embedding
+        return [gather(block, h) + self.attend(*gather(block, qkv).chunk(3, -1)) for block in blocks]
 
     def alone(self, tokens: TokenMaps, blocks: list[Tensor]) -> list[Tensor]:
-        """The whole of a one-headed layer, and the mean of its positions."""
+        """Return the mean over positions of a whole one-headed layer, `[P, d]`."""
         norm, grow = (self.norm.weight, self.norm.bias), (self.grow.weight, self.grow.bias)
         if tokens.ahead is not None:
             means, hidden = infer_layer(tokens.ahead, norm, grow, blocks)
@@ -132,21 +130,21 @@ class PathLayer(nn.Module):
         return [mean + self.shrink(z) for mean, z in zip(means, hidden, strict=True)]
 
     def forward(self, x: Tensor) -> Tensor:
-        """A later layer: `x + A(x)` of `[P, S, d]`."""
+        """Return `x + A(x)` of `[P, S, d]`, for layers after the first."""
         return x + self.attend(*self.qkv(x).chunk(3, -1))
 
     def feed(self, x: Tensor) -> Tensor:
-        """`x + F(norm(x))`."""
+        """Return `x + F(norm(x))`."""
         return x + self.shrink(functional.relu_(self.grow(self.norm(x))))
 
     def feed_mean(self, x: Tensor) -> Tensor:
-        """The mean over positions of `feed`: `[P, S, d]` to `[P, d]`."""
+        """Return the mean over positions of `feed`: `[P, S, d]` to `[P, d]`."""
         grown = functional.relu_(self.grow(self.norm(x)))
         return x.mean(1) + self.shrink(grown.mean(1))
 
 
 def _is_special(h: Tensor) -> bool:
-    """Whether torch chooses types or makes kernels itself, which it does best with plain operations."""
+    """Return whether torch chooses types or compiles kernels itself, which works best with plain operations."""
     return torch.is_autocast_enabled(h.device.type) or torch.compiler.is_compiling()
 
 
@@ -183,7 +181,7 @@ class SemanticPath(nn.Module):
             self.encoder = GruPath(width, options.path_layers) if options.path == "gru" else MeanPath()
 
     def map_tokens(self, h: Tensor) -> TokenMaps:
-        """What the encoder reads of some tokens, given their mapped features `[U, d]`."""
+        """Compute what the encoder reads of tokens from their mapped features `[U, d]`."""
         if isinstance(self.encoder, ConvPath):
             return TokenMaps(h, self.encoder.maps[0](h))
         if not isinstance(self.encoder, TransformerPath):
@@ -191,7 +189,7 @@ class SemanticPath(nn.Module):
         return TokenMaps(h, cast(PathLayer, self.encoder.layers[0]).qkv(h))
 
     def map_ahead(self, h: Tensor) -> TokenMaps:
-        """The same for tokens that inference will meet many times: as much as can be is computed now."""
+        """Do the same for tokens that inference meets many times: compute as much as possible in advance."""
         maps = self.map_tokens(h)
         encoder = self.encoder
         if maps.qkv is None or not isinstance(encoder, TransformerPath) or not encoder.single or _is_special(h):

@@ -1,8 +1,8 @@
 """Stars: the smallest pattern around a node, itself with its edges and neighbours, as one category.
 
-A random walk meets the neighbours of a node one at a time; its star holds all of them at once. Two nodes have the same
-star if they are of the same category and so are their edges and the neighbours behind them, in whatever order. Nothing
-is learned here: it is a fixed property of the graph, as the degree is.
+A random walk meets the neighbours of a node one at a time; its star holds all of them. Two nodes have the same star if
+they have the same category and the same multiset of (edge category, neighbour category). Nothing is learned here: the
+star is a fixed property of the graph, like the degree.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from gpm.graph.graph import Graph
 from gpm.random_bits import mix_array
 
 MOST_COLUMNS = 4096  # of one-hot features
-BUCKETS = 8192  # stars are numbered by hash, so that the same star has the same number in every graph
+BUCKETS = 8192  # stars are hashed, so that the same star has the same category in every graph
 
 
 def find_stars(graph: Graph, categories: Any) -> NDArray[np.int64]:
-    """The star of every node `[N]`, a number below `BUCKETS`; rarely, two different stars share one.
+    """Return the star of every node `[N]`, an integer below `BUCKETS`; rarely, two different stars share one.
 
     Args:
         graph: The graph.
-        categories: Of its nodes `[N, c]`, whole numbers.
+        categories: Integer categories of its nodes `[N, c]`.
     """
     colours = _hash_rows(categories)
     edges = np.zeros(graph.num_edges, dtype=np.uint64)
@@ -41,17 +41,17 @@ def find_stars(graph: Graph, categories: Any) -> NDArray[np.int64]:
 
 
 def as_categories(features: Any) -> NDArray[np.int64]:
-    """Node features as categories `[N, c]`: whole numbers as they are, one-hot rows as the number of their column."""
+    """Return node features as categories `[N, c]`: integers as they are, one-hot rows as the index of their column."""
     if not sp.issparse(features) and np.issubdtype(features.dtype, np.integer):
         return np.asarray(features, dtype=np.int64)
     dense = features.toarray() if sp.issparse(features) and features.shape[1] < MOST_COLUMNS else features
     if sp.issparse(dense) or not (np.isin(dense, (0, 1)).all() and (dense.sum(1) == 1).all()):
-        raise GpmError("stars are made of categories, but the node features are numbers; set stars to false.")
+        raise GpmError("Stars are made of categories, but the node features are numbers; set stars to false.")
     return np.asarray(dense.argmax(1), dtype=np.int64)[:, None]
 
 
 def _hash_rows(rows: NDArray) -> NDArray[np.uint64]:
-    found = np.zeros(len(rows), dtype=np.uint64)
+    hashed = np.zeros(len(rows), dtype=np.uint64)
     for column in rows.T:
-        found = mix_array(found + column.astype(np.uint64) + np.uint64(1))
-    return found
+        hashed = mix_array(hashed + column.astype(np.uint64) + np.uint64(1))
+    return hashed

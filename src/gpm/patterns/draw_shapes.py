@@ -1,4 +1,4 @@
-"""Pictures of patterns: figures by matplotlib, and pages of plain HTML that open anywhere."""
+"""Drawings of patterns: figures by matplotlib, and self-contained HTML pages."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import html
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +17,8 @@ from gpm.errors import GpmError
 from gpm.io.atomic import replacing
 
 if TYPE_CHECKING:
+    import networkx as nx
+
     from gpm.patterns.frequent import FrequentPattern
 
 FIGURES = (".png", ".svg", ".pdf")
@@ -26,11 +28,11 @@ _NODE, _EDGE = "#2f6f9f", "#7b8794"
 
 
 def check_target(path: Path, count: int = 1) -> None:
-    """Refuse a file that cannot be drawn to, before any work is done."""
+    """Refuse a file that cannot be written, before any work is done."""
     if path.suffix.lower() in FIGURES and count > MOST_IN_FIGURE:
-        raise GpmError(f"a figure shows at most {MOST_IN_FIGURE} patterns, not {count}; draw to .html or .csv.")
+        raise GpmError(f"A figure shows at most {MOST_IN_FIGURE} patterns, not {count}; draw to .html or .csv.")
     if path.suffix.lower() not in TARGETS:
-        raise GpmError(f"cannot draw to {str(path)!r}; let its name end in one of {', '.join(TARGETS)}.")
+        raise GpmError(f"Cannot draw to {str(path)!r}; let its name end in one of {', '.join(TARGETS)}.")
     if path.is_dir():
         raise GpmError(f"{path} is a folder; give the name of a file.")
 
@@ -45,7 +47,9 @@ def save_frequent(found: Sequence[FrequentPattern], path: Path, *, title: str) -
 
 
 def layout(adjacency: NDArray[np.bool_]) -> NDArray:
-    """Place the nodes of a small graph in the unit square `[n, 2]`; the same graph gets the same places."""
+    """Return positions of the nodes of a small graph in the unit square `[n, 2]`, the same for the same graph."""
+    import networkx as nx
+
     graph = nx.from_numpy_array(adjacency)
     n = len(adjacency)
     if n == 1:
@@ -53,37 +57,38 @@ def layout(adjacency: NDArray[np.bool_]) -> NDArray:
     degrees = adjacency.sum(axis=1)
     if degrees.max() <= 2 and degrees.sum() == 2 * (n - 1):
         end = int(np.argmin(degrees))
-        places = {v: (float(i), 0.0) for i, v in enumerate([end, *(b for _, b in nx.dfs_edges(graph, end))])}
+        points = {v: (float(i), 0.0) for i, v in enumerate(nx.dfs_preorder_nodes(graph, end))}
     elif degrees.min() == degrees.max() == 2 or degrees.min() == n - 1:
         start = np.pi / 4 if n == 4 else np.pi / 2
         angles = start + 2 * np.pi * np.arange(n) / n
-        cycle = [0, *(b for _, b in nx.dfs_edges(graph, 0))]
-        places = {v: (float(np.cos(a)), float(np.sin(a))) for v, a in zip(cycle, angles, strict=True)}
+        cycle = nx.dfs_preorder_nodes(graph, 0)
+        points = {v: (float(np.cos(a)), float(np.sin(a))) for v, a in zip(cycle, angles, strict=True)}
     else:
-        places = _spread(graph)
-    points = np.array([places[i] for i in range(n)], dtype=float)
+        points = _spread(graph)
+    position = np.array([points[i] for i in range(n)], dtype=float)
     if degrees.min() < degrees.max():
-        points = _lay_flat(points)
-    points -= (points.max(axis=0) + points.min(axis=0)) / 2
-    return 0.5 + points / max(float(np.ptp(points, axis=0).max()), 1e-9)
+        position = _lay_flat(position)
+    position -= (position.max(axis=0) + position.min(axis=0)) / 2
+    return 0.5 + position / max(float(np.ptp(position, axis=0).max()), 1e-9)
 
 
 def _spread(graph: nx.Graph) -> Any:
-    """Place nodes as far apart as they are in the graph: the try with the fewest crossings, from several beginnings."""
+    """Lay out a graph by its distances, from several initial layouts; return the one with the fewest crossings."""
+    import networkx as nx
+
     nodes = list(graph)
     orders = [nodes, nodes[::2] + nodes[1::2], nodes[::-2] + nodes[-2::-2]] if len(nodes) <= 16 else [nodes]
     begins = [nx.circular_layout(order) for order in orders]
     if nx.is_planar(graph):
         begins.append(nx.planar_layout(graph))
-    tries = [nx.kamada_kawai_layout(graph, pos=begin) for begin in begins]
-    return min(tries, key=lambda places: (_crossings(graph, places), -_narrowest(places)))
+    layouts = [nx.kamada_kawai_layout(graph, pos=begin) for begin in begins]
+    return min(layouts, key=lambda points: (_count_crossings(graph, points), -_narrowest(points)))
 
 
-def _crossings(graph: nx.Graph, places: dict[int, NDArray]) -> int:
-    """How many pairs of edges cross."""
+def _count_crossings(graph: nx.Graph, points: dict[int, NDArray]) -> int:
 
     def side(a: int, b: int, c: int) -> float:
-        (ax, ay), (bx, by), (cx, cy) = places[a], places[b], places[c]
+        (ax, ay), (bx, by), (cx, cy) = points[a], points[b], points[c]
         return float((bx - ax) * (cy - ay) - (by - ay) * (cx - ax))
 
     edges = list(graph.edges)
@@ -95,15 +100,15 @@ def _crossings(graph: nx.Graph, places: dict[int, NDArray]) -> int:
     )
 
 
-def _narrowest(places: dict[int, NDArray]) -> float:
-    """The smallest distance between two nodes, rounded so that like drawings count as equal."""
-    points = np.array(list(places.values()))
-    distance = np.linalg.norm(points[:, None] - points, axis=-1) + 9 * np.eye(len(points))
+def _narrowest(points: dict[int, NDArray]) -> float:
+    """Return the smallest distance between two nodes, rounded so that similar drawings count as equal."""
+    position = np.array(list(points.values()))
+    distance = np.linalg.norm(position[:, None] - position, axis=-1) + 9 * np.eye(len(position))
     return round(float(distance.min()), 2)
 
 
 def _lay_flat(points: NDArray) -> NDArray:
-    """Turn a drawing so that its longest direction lies level."""
+    """Rotate a drawing so that its longest direction is horizontal."""
     points = points - points.mean(axis=0)
     _, spread, axes = np.linalg.svd(points, full_matrices=False)
     return points @ axes.T if spread[0] > 1.01 * spread[1] else points
@@ -122,7 +127,8 @@ def _write_figure(found: Sequence[FrequentPattern], path: Path, title: str) -> N
     with warnings.catch_warnings(), mpl.rc_context({"svg.hashsalt": "gpm", "font.size": 9}):
         width = max(2.1 * columns, 6.0)
         figure = Figure(figsize=(width, 2.45 * lines + 0.5), layout="constrained")
-        figure.suptitle(_shorten(title, int(11 * width)), fontsize=10, parse_math=False)
+        shown = title if len(title) <= 11 * width else title[: int(11 * width) - 1] + "…"
+        figure.suptitle(shown, fontsize=10, parse_math=False)
         axes = figure.subplots(lines, columns, squeeze=False).ravel()
         for axis in axes:
             axis.set_axis_off()
@@ -134,16 +140,11 @@ def _write_figure(found: Sequence[FrequentPattern], path: Path, title: str) -> N
             axis.set_xlim(-0.2, 1.2)
             axis.set_ylim(-0.2, 1.2)
             axis.set_aspect("equal")
-            walk = [] if pattern.code is None else ["-".join(map(str, pattern.code))]
-            caption = [f"{rank}. {pattern.name}", *walk, f"{pattern.count:,} ({pattern.share:.1%})"]
-            axis.set_title("\n".join(caption), fontsize=9)
+            caption = f"{rank}. {pattern.name}", pattern.walk, f"{pattern.count:,} ({pattern.share:.1%})"
+            axis.set_title("\n".join(filter(None, caption)), fontsize=9)
         form = path.suffix.lower()[1:]
         warnings.simplefilter("ignore", UserWarning)  # a name's letter that the font lacks
         figure.savefig(path, format=form, dpi=150, metadata={"Date": None} if form == "svg" else None)
-
-
-def _shorten(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def _write_table(found: Sequence[FrequentPattern], path: Path, title: str) -> None:
@@ -152,12 +153,11 @@ def _write_table(found: Sequence[FrequentPattern], path: Path, title: str) -> No
         writer.writerow(["rank", "name", "walk", "key", "count", "share", "nodes", "edges", "example"])
         for rank, f in enumerate(found, 1):
             size = len(f.adjacency), len(_edges(f.adjacency))
-            code = "" if f.code is None else "-".join(map(str, f.code))
-            writer.writerow([rank, f.name, code, f.key, f.count, f"{f.share:.6f}", *size, f.path])
+            writer.writerow([rank, f.name, f.walk, f.key, f.count, f"{f.share:.6f}", *size, f.path])
 
 
 def svg_graph(adjacency: NDArray[np.bool_], label: str) -> str:
-    """A small graph as inline SVG, with a label for those who cannot see it."""
+    """Return a small graph as inline SVG, with a label for screen readers."""
     points = 14 + 92 * layout(adjacency) * (1, -1) + (0, 92)
     lines = (
         f'<line x1="{points[a, 0]:.1f}" y1="{points[a, 1]:.1f}" x2="{points[b, 0]:.1f}" y2="{points[b, 1]:.1f}"/>'
@@ -170,38 +170,11 @@ def svg_graph(adjacency: NDArray[np.bool_], label: str) -> str:
     )
 
 
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-:root {{ color-scheme: light dark; --ink: #1d2833; --soft: #5a6773; --card: #ffffff; --page: #f2f4f6;
-  --node: #2f6f9f; --edge: #7b8794; }}
-@media (prefers-color-scheme: dark) {{
-  :root {{ --ink: #e8edf2; --soft: #a5b1bc; --card: #1e262e; --page: #12171c; --node: #6cb2e4; --edge: #8794a1; }} }}
-body {{ margin: 0 auto; max-width: 70rem; padding: 1.5rem 1rem; font: 16px/1.45 system-ui, sans-serif;
-  color: var(--ink); background: var(--page); }}
-h1 {{ font-size: 1.2rem; margin: 0 0 1rem; overflow-wrap: anywhere; }}
-ol {{ list-style: none; display: grid; grid-template-columns: repeat(auto-fill, minmax(11rem, 1fr)); gap: .8rem;
-  margin: 0; padding: 0; }}
-li {{ background: var(--card); border-radius: .6rem; padding: .8rem; text-align: center; }}
-h2 {{ font-size: .95rem; margin: 0 0 .2rem; }}
-p {{ margin: .1rem 0; font-size: .85rem; color: var(--soft); overflow-wrap: anywhere; }}
-svg {{ width: 100%; max-width: 9rem; }}
-line {{ stroke: var(--edge); stroke-width: 2.4; }}
-circle {{ fill: var(--node); stroke: var(--card); stroke-width: 1.5; }}
-</style></head>
-<body><h1>{title}</h1><ol>
-{cards}
-</ol></body></html>
-"""
-
-
 def _write_page(found: Sequence[FrequentPattern], path: Path, title: str) -> None:
-    cards = []
-    for rank, f in enumerate(found, 1):
-        example = html.escape(f.path)
-        cards.append(
-            f"<li><h2>{rank}. {html.escape(f.label)}</h2>{svg_graph(f.adjacency, f.name)}"
-            f"<p>{f.count:,} ({f.share:.1%})</p><p>e.g. {example}</p></li>"
-        )
-    path.write_text(_PAGE.format(title=html.escape(title), cards="\n".join(cards)), encoding="utf-8")
+    cards = (
+        f"<li><h2>{rank}. {html.escape(f.label)}</h2>{svg_graph(f.adjacency, f.name)}"
+        f"<p>{f.count:,} ({f.share:.1%})</p><p>e.g. {html.escape(f.path)}</p></li>"
+        for rank, f in enumerate(found, 1)
+    )
+    page = Template(Path(__file__).with_name("frequent.html").read_text(encoding="utf-8"))
+    path.write_text(page.substitute(title=html.escape(title), cards="\n".join(cards)), encoding="utf-8")

@@ -23,15 +23,15 @@ MOST_SAMPLES = 100_000_000
 
 @dataclass(frozen=True)
 class FrequentPattern:
-    """A topology, how often it was met, and one place where.
+    """A topology, how often it was drawn, and an example.
 
     Attributes:
-        name: What it is called, or its size.
-        key: Its key, the same in every graph.
-        count: How many of the drawn patterns have it.
-        share: The same as a share of all drawn.
-        adjacency: What it looks like `[n, n]`.
-        example: A walk that has it, in the user's node names.
+        name: Name of the shape, or its size if it has no name.
+        key: Key of the topology, the same in every graph.
+        count: Number of drawn patterns with this topology.
+        share: The same as a share of all drawn patterns.
+        adjacency: Adjacency matrix `[n, n]`.
+        example: A walk with this topology, in the user's node names.
         code: The anonymous walk, for `loops` and `induced`; else None.
     """
 
@@ -46,11 +46,16 @@ class FrequentPattern:
     @property
     def label(self) -> str:
         """The name and, for topologies with an order, the anonymous walk: one name may have several."""
-        return self.name if self.code is None else f"{self.name} {'-'.join(map(str, self.code))}"
+        return f"{self.name} {self.walk}".rstrip()
+
+    @property
+    def walk(self) -> str:
+        """The anonymous walk as text, as in 0-1-2-0; empty without an order."""
+        return "" if self.code is None else "-".join(map(str, self.code))
 
     @property
     def path(self) -> str:
-        """The example as text: node names with dashes between, or arrows where a name has a dash of its own."""
+        """The example as text: node names joined by dashes, or by arrows if a name contains a dash."""
         return join_names(self.example)
 
 
@@ -68,19 +73,19 @@ def find_frequent(
     """Draw patterns and count their topologies.
 
     Args:
-        graph: Where to look. A collection of graphs is looked at as a whole.
+        graph: The graph; a collection is sampled as a whole.
         node: Name of the node to start from; by default start nodes are drawn uniformly.
-        top: How many to return, the most frequent first.
-        topology: What counts as the same: `loops`, `induced` or `shape`.
+        top: Number of topologies to return, the most frequent first.
+        topology: Kind of topology to count: `loops`, `induced` or `shape`.
         lengths: Lengths of the walks, in equal numbers.
-        samples: How many patterns to draw.
-        seed: Names the random bits; the same seed gives the same counts.
+        samples: Number of patterns to draw.
+        seed: Random seed; the same seed gives the same counts.
         rule: The law of a step.
     """
     if not isinstance(graph, Graph):
-        raise GpmError(f"give a gpm Graph, not a {kind_of(graph)}: Graph.from_pyg or Graph.from_networkx makes one.")
+        raise GpmError(f"Give a gpm Graph, not a {kind_of(graph)}; Graph.from_pyg or Graph.from_networkx makes one.")
     if graph.num_nodes == 0:
-        raise GpmError("the graph has no nodes, so it has no patterns.")
+        raise GpmError("The graph has no nodes, so it has no patterns.")
     if whole_number(top, "top") < 1:
         raise GpmError(f"top must be at least 1, got {top}.")
     if not len(lengths) <= whole_number(samples, "samples") <= MOST_SAMPLES:
@@ -90,26 +95,23 @@ def find_frequent(
     whole = Graph(indptr=graph.indptr, indices=graph.indices, census=graph.census, edge_cdf=graph.edge_cdf)
     tokenizer = Tokenizer(whole, lengths=lengths, pool=samples, topology=topology, seed=seed, rule=rule)
     patterns = tokenizer.graphs([0]) if node is None else tokenizer.nodes([graph.find(node)])
-    places, table, walks = patterns.topology[0].numpy(), patterns.table, patterns.nodes[0].numpy()
-    counts = np.bincount(places, minlength=len(table))
+    indices, table, walks = patterns.topology[0].numpy(), patterns.table, patterns.nodes[0].numpy()
+    counts = np.bincount(indices, minlength=len(table))
     order = np.lexsort((table.keys, -counts))[:top]  # ties by key, so that the order is stable
-    first = {int(place): i for i, place in reversed(list(enumerate(places)))}
-    found = []
-    for place in order:
-        adjacency = shape_of(table, place)
-        code = None if table.codes is None else tuple(int(c) for c in table.codes[place] if c >= 0)
-        found.append(
-            FrequentPattern(
-                name=name_shape(adjacency),
-                key=int(table.keys[place]),
-                count=int(counts[place]),
-                share=float(counts[place] / len(places)),
-                adjacency=adjacency,
-                example=tuple(graph.name(v) for v in walks[first[int(place)]] if v >= 0),
-                code=code,
-            )
+    first = np.unique(indices, return_index=True)[1]
+    shapes = {index: shape_of(table, index) for index in order.tolist()}
+    return [
+        FrequentPattern(
+            name=name_shape(adjacency),
+            key=int(table.keys[index]),
+            count=int(counts[index]),
+            share=float(counts[index] / len(indices)),
+            adjacency=adjacency,
+            example=tuple(graph.name(v) for v in walks[first[index]] if v >= 0),
+            code=None if table.codes is None else tuple(int(c) for c in table.codes[index] if c >= 0),
         )
-    return found
+        for index, adjacency in shapes.items()
+    ]
 
 
 def patterns(

@@ -1,14 +1,13 @@
 """Marks: where the patterns of a link's two endpoints meet.
 
-Every position of a walk from one endpoint is marked by how near the other endpoint is:
+Every position of a walk from one endpoint is marked by its distance from the other endpoint:
 
     0      neither a neighbour of the other endpoint nor on any of its walks
     1      the other endpoint itself
     2      a neighbour of it
     1 + s  first reached by its walks after s steps, s = 2, 3, ...
 
-so that common neighbours, triangles to be closed and short detours show in the patterns. A link's own edge is left out
-of this when it is forbidden.
+so that patterns show common neighbours, open triangles and short detours. The link's own edge is ignored if forbidden.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from gpm.graph.graph import Graph
 from gpm.patterns.walks.kernels import contains
 from gpm.random_bits import mix
 
-PAIRS = 32  # handed to a thread at once
+PAIRS = 32  # pairs per chunk of work of a thread
 
 
 def count_marks(longest: int) -> int:
-    """How many marks there are for walks of at most that many steps."""
-    return max(longest, 1) + 2  # the ends are neighbours or not, however short the walks
+    """Return the number of different marks for walks of at most that many steps."""
+    return max(longest, 1) + 2  # whether the ends are neighbours shows even without a step
 
 
 def mark_meetings(
@@ -42,12 +41,12 @@ def mark_meetings(
     """Mark every position of the patterns of some links.
 
     Args:
-        graph: Where they were walked.
+        graph: The graph that was walked.
         nodes: Patterns `[B, M, S]`, -1 past the end.
         sides: The endpoint at which the patterns of each slot start `[M]`.
         ends: The links `[B, 2]`.
-        forbid: Do as if the link itself were not in the graph.
-        threads: At most so many.
+        forbid: Treat the link itself as absent.
+        threads: Largest number of threads.
 
     Returns:
         Marks `[B, M, S]`, 0 past the end.
@@ -65,7 +64,7 @@ def mark_meetings(
 
 @njit(nogil=True)
 def _place(node, keys):  # pragma: no cover - compiled
-    """Where a node is kept in a table of keys, or would be."""
+    """Return the slot of a node in a hash table of keys, or the free slot for it."""
     last = keys.size - 1
     at = np.int64(mix(np.uint64(node)) & np.uint64(last))
     while keys[at] >= 0 and keys[at] != node:

@@ -1,4 +1,4 @@
-"""Shapes: names for the graphs that people know, found by the key of their isomorphism class."""
+"""Names of well-known small graphs, looked up by the key of their isomorphism class."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _POLYGONS = {3: "triangle", 4: "square", 5: "pentagon", 6: "hexagon"}
 
 
 def shape_key(adjacency: NDArray[np.bool_]) -> int:
-    """The key of the isomorphism class of an undirected graph `[n, n]`, n at most 64, as in the `shape` topology."""
+    """Return the key of the isomorphism class of an undirected graph `[n, n]`, n at most 64: that of a `shape`."""
     if adjacency.ndim != 2 or len(set(adjacency.shape)) != 1 or not 1 <= len(adjacency) <= MAX_POSITIONS:
-        raise GpmError(f"a shape is a square matrix of 1 to {MAX_POSITIONS} nodes, got {list(adjacency.shape)}.")
+        raise GpmError(f"A shape is a square matrix of 1 to {MAX_POSITIONS} nodes, got {list(adjacency.shape)}.")
     bits = ((adjacency != 0).astype(np.uint64) << np.arange(len(adjacency), dtype=np.uint64)).sum(
         axis=1, dtype=np.uint64
     )
     return int(shape_keys(bits[None], np.array([len(adjacency)])).view(np.int64)[0])
 
 
-def shape_of(table: Topologies, place: int) -> NDArray[np.bool_]:
-    """The graph `[n, n]` that a topology draws: what its nodes induce, for `loops` the edges that the walk crossed."""
-    size = int(table.sizes[place])
+def shape_of(table: Topologies, index: int) -> NDArray[np.bool_]:
+    """Return the graph `[n, n]` of a topology: the induced subgraph, or for `loops` the edges that the walk crossed."""
+    size = int(table.sizes[index])
     if table.adjacency is not None:
-        graph = table.adjacency[place, :size, :size]
+        graph = table.adjacency[index, :size, :size]
         return graph | graph.T
     assert table.codes is not None
-    code = table.codes[place]
+    code = table.codes[index]
     code = code[code >= 0].astype(np.int64)
     graph = np.zeros((size, size), dtype=np.bool_)
     graph[code[:-1], code[1:]] = graph[code[1:], code[:-1]] = True
@@ -43,13 +43,12 @@ def shape_of(table: Topologies, place: int) -> NDArray[np.bool_]:
 
 
 def name_shape(adjacency: NDArray[np.bool_]) -> str:
-    """Name an undirected graph `[n, n]`: "triangle", "house", ..., or its size where it has no name."""
+    """Name an undirected graph `[n, n]`: "triangle", "house", ..., or its size if it has no name."""
     adjacency = (adjacency != 0) | (adjacency != 0).T
     np.fill_diagonal(adjacency, False)
     nodes, edges = len(adjacency), int(adjacency.sum()) // 2
-    known = _names().get(shape_key(adjacency)) if nodes <= _LARGEST else None
-    if known is not None:
-        return known
+    if nodes <= _LARGEST and (name := _names().get(shape_key(adjacency))):
+        return name
     if edges in (nodes - 1, nodes) and nx.is_connected(graph := nx.from_numpy_array(adjacency)):
         cycle = len(nx.k_core(graph, 2))
         if not cycle:
@@ -68,7 +67,7 @@ def _names() -> dict[int, str]:
 
 
 def _families() -> Iterator[tuple[nx.Graph, str]]:
-    """Graphs with names; of two names for one graph the first counts."""
+    """Yield graphs with their names; of two names for one graph the first counts."""
     yield nx.empty_graph(1), "node"
     yield nx.path_graph(2), "edge"
     yield from _small()
@@ -79,15 +78,15 @@ def _families() -> Iterator[tuple[nx.Graph, str]]:
         yield nx.star_graph(n - 1), f"star of {n - 1} leaves"
         if n >= 5:
             yield nx.wheel_graph(n), f"wheel of {n - 1} spokes"
-            yield _fan(n), f"fan of {n} nodes"
-            yield _without_edge(n), f"{n}-clique less an edge"
+            yield _join(nx.path_graph(n - 1), nx.empty_graph(1)), f"fan of {n} nodes"
+            yield _join(nx.complete_graph(n - 2), nx.empty_graph(2)), f"{n}-clique less an edge"
     for a in range(2, _LARGEST // 2 + 1):
         for b in range(a, _LARGEST - a + 1):
             yield nx.complete_bipartite_graph(a, b), f"complete bipartite {a},{b}"
     for triangles in range(2, 6):
         yield nx.windmill_graph(triangles, 3), f"windmill of {triangles} triangles"
     for pages in range(3, _LARGEST - 1):
-        yield _book(pages), f"book of {pages} triangles"
+        yield _join(nx.path_graph(2), nx.empty_graph(pages)), f"book of {pages} triangles"
     for cycle in range(3, 9):
         for tail in range(1, _LARGEST - cycle + 1):
             word = "tail" if tail == 1 else f"tail of {tail}"
@@ -109,8 +108,7 @@ def _families() -> Iterator[tuple[nx.Graph, str]]:
 
 
 def _small() -> Iterator[tuple[nx.Graph, str]]:
-    """Names of single small graphs, as edge lists."""
-    listed = {
+    edge_lists = {
         "diamond": "01 02 12 13 23",
         "house with a cross": "01 12 23 30 04 14 02 13",
         "bull": "01 12 20 03 14",
@@ -124,7 +122,7 @@ def _small() -> Iterator[tuple[nx.Graph, str]]:
         "fork": "01 12 23 14",
     }
     yield nx.Graph(_HOUSE), "house"
-    for name, edges in listed.items():
+    for name, edges in edge_lists.items():
         yield nx.Graph([(edge[0], edge[1]) for edge in edges.split()]), name
 
 
@@ -132,22 +130,9 @@ def _polygon(n: int) -> str:
     return _POLYGONS.get(n, f"{n}-cycle")
 
 
-def _fan(n: int) -> nx.Graph:
-    graph = nx.path_graph(n - 1)
-    graph.add_edges_from((n - 1, i) for i in range(n - 1))
-    return graph
-
-
-def _without_edge(n: int) -> nx.Graph:
-    graph = nx.complete_graph(n)
-    graph.remove_edge(0, 1)
-    return graph
-
-
-def _book(pages: int) -> nx.Graph:
-    graph = nx.complete_bipartite_graph(2, pages)
-    graph.add_edge(0, 1)
-    return graph
+def _join(one: nx.Graph, two: nx.Graph) -> nx.Graph:
+    """Connect every node of one graph to every node of another."""
+    return nx.full_join(one, two, rename=("one", "two"))
 
 
 def _tadpole(cycle: int, tail: int) -> nx.Graph:

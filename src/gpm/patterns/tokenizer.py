@@ -1,11 +1,12 @@
-"""Patterns and the tokenizer: an instance (a node, a link, a graph) becomes a bag of walks and their shapes.
+"""Patterns and the tokenizer: an instance (a node, a link, a graph) becomes a set of walks (a bag) and their shapes.
 
-The pool of k patterns of an instance exists only as a function: pattern j of a node is walk j of that node under the
-seed, of the length that j has. Training draws m of the k per step; inference uses all.
+The k patterns of an instance, its pool, are computed and not stored: pattern j of a node is walk j of that node under
+the seed, and its length follows from j. A training step draws m of the k; inference uses all.
 """
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 from collections.abc import Iterator, Sequence
@@ -29,13 +30,8 @@ Kernel = Literal["auto", "compiled", "torch"]
 
 @dataclass(frozen=True)
 class Frame:
-    """What a readout must know of the patterns it reads.
-
-    Attributes:
-        sides: For links, the endpoint (0 or 1) at which the patterns of a slot start `[M]`; else None.
-        shares: For graphs, weights of the patterns `[B, M]`; else None.
-        sizes: For graphs, their numbers of nodes `[B]`; else None.
-        rows: In training, the places of the instances in the batch of all ranks `[B]`; else None.
+    """What a readout needs besides the encoded patterns: `shares` are weights of the patterns of graphs `[B, M]`, else
+    None; the others are as in `Patterns`.
     """
 
     sides: Tensor | None = None
@@ -50,15 +46,15 @@ class Patterns:
 
     Attributes:
         nodes: `[B, M, L+1]`; a pattern of scale s has s+1 nodes, the rest is -1.
-        scales: Length of the pattern in each slot `[M]`, ascending in the order of the tokenizer's `lengths`.
-        numbers: Which patterns of their pools these are `[B, M]`.
-        topology: Place of each pattern's topology in `table`, `[B, M]`.
+        scales: Length of the pattern in each slot `[M]`, in the order of the tokenizer's `lengths`.
+        numbers: Indices of the patterns in their pools `[B, M]`.
+        topology: Index of each pattern's topology in `table`, `[B, M]`.
         table: The distinct topologies of the batch (on the host).
-        edges: Ids of the edges crossed `[B, M, L]`, -1 where none was; None unless asked for.
+        edges: Ids of the edges crossed `[B, M, L]`, -1 for none; None unless requested.
         sides: For links, the endpoint (0 or 1) at which the patterns of a slot start `[M]`; else None.
-        marks: For links, how each position is reached from the other endpoint `[B, M, L+1]`, if asked for.
+        marks: For links, how each position is reached from the other endpoint `[B, M, L+1]`; None unless requested.
         sizes: For graphs, their numbers of nodes `[B]`; else None.
-        rows: In training, the places of the instances in the batch of all ranks `[B]`; else None.
+        rows: In training, the indices of the instances in the batch of all ranks `[B]`; else None.
     """
 
     nodes: Tensor
@@ -73,7 +69,7 @@ class Patterns:
     rows: Tensor | None = None
 
     def groups(self) -> Iterator[tuple[int, slice]]:
-        """Each scale with its slots: `nodes[:, slots, :scale + 1]` is one dense block without padding."""
+        """Yield each scale with its slots: `nodes[:, slots, :scale + 1]` is one dense block without padding."""
         scales = self.scales.tolist()
         first = 0
         for i in range(1, len(scales) + 1):
@@ -83,23 +79,23 @@ class Patterns:
 
     @property
     def shares(self) -> Tensor | None:
-        """Of graphs, weights of the patterns `[B, M]`: they add up to 1 and, in each scale, count all starts alike."""
+        """For graphs, weights of the patterns `[B, M]`, with sum 1; a scale weighs all its start nodes equally."""
         if self.sizes is None:
             return None
         starts, parts = self.nodes[:, :, 0], []
         for _, slots in self.groups():
-            mine = starts[:, slots]
-            weight = 1.0 / (mine[:, :, None] == mine[:, None, :]).sum(2)  # (B, m): by patterns with the same start
-            parts.append(weight / weight.sum(1, keepdim=True) * (mine.shape[1] / starts.shape[1]))
+            here = starts[:, slots]
+            weight = 1.0 / (here[:, :, None] == here[:, None, :]).sum(2)  # (B, m), over patterns with the same start
+            parts.append(weight / weight.sum(1, keepdim=True) * (here.shape[1] / starts.shape[1]))
         return torch.cat(parts, 1)
 
     @property
     def frame(self) -> Frame:
-        """What a readout must know of them."""
+        """What a readout needs besides the encoded patterns."""
         return Frame(self.sides, self.shares, self.sizes, self.rows)
 
     def to(self, device: torch.device | str) -> Patterns:
-        """The same patterns on another device."""
+        """Return the same patterns on another device."""
         moved: dict[str, Any] = {k: v.to(device) for k, v in vars(self).items() if isinstance(v, Tensor)}
         return replace(self, **moved)
 
@@ -110,14 +106,14 @@ class Tokenizer:
     Args:
         graph: The graph to walk on.
         lengths: Scales: pattern j has length `lengths[j % len(lengths)]`, so the pool is split evenly over them.
-        pool: k, the patterns that an instance has.
-        topology: Which kind of topology to find.
-        seed: Names the random bits of every pattern.
+        pool: k, the number of patterns of an instance.
+        topology: Kind of topology to find.
+        seed: Seed of every pattern.
         rule: The law of a step.
         edges: Return edge ids; by default if the graph has edge features.
-        device: Where to walk. On the CPU the compiled kernel does, elsewhere (or with kernel "torch") the portable one.
+        device: Device to walk on: by the compiled kernel on the CPU, elsewhere (or with kernel "torch") by torch.
         kernel: "auto", "compiled" or "torch". All draw the same bits.
-        threads: For the compiled kernel; the result does not depend on it.
+        threads: Threads of the compiled kernel; the result does not depend on them.
     """
 
     def __init__(
@@ -136,7 +132,7 @@ class Tokenizer:
     ) -> None:
         if not isinstance(graph, Graph):
             raise GpmError(
-                f"give a gpm Graph, not a {kind_of(graph)}: Graph.from_pyg or Graph.from_networkx makes one."
+                f"Give a gpm Graph, not a {kind_of(graph)}; Graph.from_pyg or Graph.from_networkx makes one."
             )
         if not isinstance(lengths, (Sequence, np.ndarray)) or isinstance(lengths, str):
             raise GpmError(f"lengths must be a list, as in [2, 4, 6, 8], got {lengths!r}.")
@@ -147,33 +143,35 @@ class Tokenizer:
         if len(set(self.lengths)) < len(self.lengths):
             raise GpmError(f"lengths must differ, got {list(lengths)}.")
         if pool < len(self.lengths):
-            raise GpmError(f"a pool of {pool} patterns is too small for {len(self.lengths)} lengths; enlarge pool.")
+            raise GpmError(f"A pool of {pool} patterns is too small for {len(self.lengths)} lengths; enlarge pool.")
         if topology not in KINDS:
-            raise GpmError(f"unknown topology {topology!r}; choose one of {', '.join(KINDS)}.")
+            raise GpmError(f"Unknown topology {topology!r}; choose one of {', '.join(KINDS)}.")
         if kernel not in ("auto", "compiled", "torch"):
-            raise GpmError(f"unknown kernel {kernel!r}; choose auto, compiled or torch.")
+            raise GpmError(f"Unknown kernel {kernel!r}; choose auto, compiled or torch.")
         self.graph, self.pool, self.topology, self.seed, self.rule = graph, pool, topology, seed, rule
         self.edges = graph.edge_attr is not None if edges is None else edges
-        self.device, self.threads, self.kernel = torch.device(device), threads, kernel
+        self.device, self.threads = torch.device(device), threads
         portable = kernel == "torch" or (kernel == "auto" and self.device.type != "cpu")
         self._tensors = TensorGraph.of(graph, self.device) if portable else None
 
     def redraw(self, seed: int, graph: Graph | None = None) -> Tokenizer:
-        """The same tokenizer with other random bits, or on another graph."""
-        return Tokenizer(
-            self.graph if graph is None else graph, lengths=self.lengths, pool=self.pool, topology=self.topology,
-            seed=seed, rule=self.rule, edges=self.edges, device=self.device, kernel=self.kernel, threads=self.threads,
-        )  # fmt: skip
+        """Return the same tokenizer with another seed, and on another graph if one is given."""
+        other = copy.copy(self)
+        other.seed = seed
+        if graph is not None:
+            other.graph = graph
+            other._tensors = None if self._tensors is None else TensorGraph.of(graph, self.device)
+        return other
 
     def nodes(self, nodes: ArrayLike, *, count: int | None = None, turn: int = 0) -> Patterns:
-        """Patterns of node instances `[B]`: walks from the node.
+        """Draw the patterns of nodes `[B]`: walks from the node.
 
         Args:
             nodes: The nodes.
-            count: m, how many to draw from the pool; by default all k.
-            turn: Number of the training step (or epoch): another turn draws others.
+            count: m, the number of patterns to draw from the pool; by default all k.
+            turn: Index of the training step (or epoch): each turn draws other patterns.
         """
-        owners = _integers(nodes, "nodes", 1)
+        owners = _as_instances(nodes, "nodes", 1)
         return self._collect([(owners, owners)], count, turn, None)
 
     def links(
@@ -186,16 +184,16 @@ class Tokenizer:
         marks: bool = False,
         share: tuple[int, int] = (0, 1),
     ) -> Patterns:
-        """Patterns of links `[B, 2]`: those of one endpoint beside those of the other, `count` from each.
+        """Draw the patterns of links `[B, 2]`: `count` of each endpoint, side by side.
 
         Args:
             pairs: The endpoints.
             count, turn: As for nodes, for each endpoint.
-            forbid: Treat the link itself as if it were not there: it is not crossed, and no topology shows it.
-            marks: Also say where the patterns of the two endpoints meet, as `gpm.patterns.meetings` describes.
-            share: Draw from the i-th of n shares of the pool, (i, n), which have no pattern in common.
+            forbid: Treat the link itself as absent: it is not crossed, and no topology shows it.
+            marks: Also mark where the patterns of the two endpoints meet, see `gpm.patterns.meetings`.
+            share: (i, n): draw from the i-th of n disjoint shares of the pool.
         """
-        ends = _integers(pairs, "pairs", 2)
+        ends = _as_instances(pairs, "pairs", 2)
         if ends.shape[1] != 2:
             raise GpmError(f"pairs must have shape [B, 2], got {list(ends.shape)}.")
         sides: list[tuple[NDArray, NDArray | None]] = [(ends[:, 0], ends[:, 0]), (ends[:, 1], ends[:, 1])]
@@ -203,21 +201,21 @@ class Tokenizer:
         if not marks:
             return patterns
         nodes, starts = patterns.nodes.cpu().numpy(), np.asarray(patterns.sides.cpu())  # type: ignore[union-attr]
-        found = mark_meetings(self.graph, nodes, starts, ends, forbid=forbid, threads=self.threads)
-        return replace(patterns, marks=torch.from_numpy(found).to(self.device))
+        marked = mark_meetings(self.graph, nodes, starts, ends, forbid=forbid, threads=self.threads)
+        return replace(patterns, marks=torch.from_numpy(marked).to(self.device))
 
     def graphs(self, graphs: ArrayLike, *, count: int | None = None, turn: int = 0) -> Patterns:
-        """Patterns of graphs `[B]` of the collection: walks from nodes drawn uniformly in the graph.
+        """Draw the patterns of graphs `[B]` of the collection: walks from nodes that are spread evenly over the graph.
 
-        The start of a pattern is uniform, and those of a bag are spread evenly: of a graph with n nodes, the i-th
-        pattern of a scale starts at node `(u + i * stride) mod n`, where `u` is a hash of the graph and the stride has
-        no divisor in common with n. So n patterns in a row start at every node once: none is missed by chance.
+        In a graph of n nodes, the i-th pattern of a scale starts at node `(u + i * stride) mod n`, where `u` is a hash
+        of the graph and the stride is coprime to n. So every start is uniform, and n consecutive patterns start at
+        every node once.
 
         Args:
-            graphs: The graphs' numbers; a single graph is number 0.
+            graphs: Indices of the graphs; 0 for a single graph.
             count, turn: As for nodes.
         """
-        chosen = _integers(graphs, "graphs", 1)
+        chosen = _as_instances(graphs, "graphs", 1)
         patterns = self._collect([(chosen, None)], count, turn, None)
         return replace(patterns, sizes=torch.from_numpy(self._graph_range(chosen)[1]).to(self.device))
 
@@ -229,7 +227,7 @@ class Tokenizer:
         forbidden: NDArray | None,
         share: tuple[int, int] = (0, 1),
     ) -> Patterns:
-        """Walk every (scale, side) as one block and lay the blocks side by side."""
+        """Walk every (scale, side) as one block and join the blocks along the slots."""
         count = self.pool if count is None else count
         if not len(self.lengths) <= count <= self.pool:
             raise GpmError(
@@ -267,43 +265,42 @@ class Tokenizer:
     def _numbers(
         self, owners: NDArray, scale: int, count: int, turn: int, share: tuple[int, int], *, in_a_row: bool
     ) -> NDArray[np.int64]:
-        """The patterns of one scale that a turn draws for each owner `[B, m_s]`: those whose hashes are smallest; or
-        some in a row, from a place that is drawn, where it is their order that spreads them.
+        """Return the pool indices of one scale that a turn draws for each owner `[B, m_s]`: those with the smallest
+        hashes, or consecutive ones from a random offset if their order is what spreads them.
         """
         scales = len(self.lengths)
-        mine = np.arange(scale, self.pool, scales, dtype=np.int64)[share[0] :: share[1]]
-        wanted = min(len(range(scale, count, scales)), len(mine))
-        if wanted == len(mine):
-            return np.tile(mine, (len(owners), 1))
+        pool = np.arange(scale, self.pool, scales, dtype=np.int64)[share[0] :: share[1]]
+        wanted = min(len(range(scale, count, scales)), len(pool))
+        if wanted == len(pool):
+            return np.tile(pool, (len(owners), 1))
         key = np.uint64(make_key((make_key(self.seed, POOL) + whole_number(turn, "turn") * GOLDEN) & MASK))
         state = mix_array(owners.astype(np.uint64) ^ key)
         if in_a_row:
-            first = below_array(mix_array(state + np.uint64(scale)), np.array(len(mine)))
-            return np.asarray(mine[(first[:, None] + np.arange(wanted)) % len(mine)])
-        order = mix_array(state[:, None] + mine.astype(np.uint64))
+            first = below_array(mix_array(state + np.uint64(scale)), np.array(len(pool)))
+            return np.asarray(pool[(first[:, None] + np.arange(wanted)) % len(pool)])
+        order = mix_array(state[:, None] + pool.astype(np.uint64))
         drawn = np.argpartition(order, wanted - 1, axis=1)[:, :wanted]
-        return mine[np.sort(drawn, axis=1)]
+        return pool[np.sort(drawn, axis=1)]
 
     def _graph_range(self, graphs: NDArray) -> tuple[NDArray, NDArray]:
-        """The first node of some graphs, and their sizes."""
+        """Return the first node of some graphs, and their sizes."""
         pointer = np.array([0, self.graph.num_nodes]) if self.graph.graph_ptr is None else self.graph.graph_ptr
         if graphs.size and not (graphs.min() >= 0 and graphs.max() < len(pointer) - 1):
-            raise GpmError(f"graphs are numbered 0 to {len(pointer) - 2}, got {graphs.min()} to {graphs.max()}.")
+            raise GpmError(f"Graphs are numbered 0 to {len(pointer) - 2}, got {graphs.min()} to {graphs.max()}.")
         return pointer[graphs], pointer[graphs + 1] - pointer[graphs]
 
     def _graph_starts(self, graphs: NDArray, numbers: NDArray) -> NDArray[np.int64]:
         first, size = self._graph_range(graphs)
         if (size == 0).any():
-            raise GpmError(f"graph {graphs[np.argmin(size)]} has no nodes, so it has no patterns; leave it out.")
-        key = np.uint64(make_key(self.seed, GRAPH_START))
-        state = mix_array(graphs.astype(np.uint64) ^ key)
+            raise GpmError(f"Graph {graphs[np.argmin(size)]} has no nodes, so it has no patterns; leave it out.")
         if not numbers.size:
             return numbers
-        scale, place = np.uint64(numbers[0, 0] % len(self.lengths)), numbers // len(self.lengths)  # all of one scale
+        state = mix_array(graphs.astype(np.uint64) ^ np.uint64(make_key(self.seed, GRAPH_START)))
+        scale, index = np.uint64(numbers[0, 0] % len(self.lengths)), numbers // len(self.lengths)  # all of one scale
         begin = below_array(mix_array(state + scale), size)[:, None]
         different, which = np.unique(size, return_inverse=True)
         stride = np.array([find_stride(int(n)) for n in different])[which]
-        return np.asarray(first[:, None] + (begin + place * stride[:, None]) % size[:, None])
+        return np.asarray(first[:, None] + (begin + index * stride[:, None]) % size[:, None])
 
     def _walk(
         self, starts: NDArray, numbers: NDArray, length: int, forbidden: NDArray | None
@@ -324,22 +321,22 @@ class Tokenizer:
 
 @functools.cache
 def find_stride(count: int) -> int:
-    """A stride round a circle of `count` places that meets them all, and spreads the first few too: near the golden
-    section.
-    """
+    """Return a stride modulo `count` that visits all residues and spreads the first few: near the golden section."""
     stride = max(1, round(count * 0.6180339887498949))
     while math.gcd(stride, count) > 1:
         stride += 1
     return stride
 
 
-def _integers(values: ArrayLike, name: str, dimensions: int) -> NDArray[np.int64]:
+def _as_instances(values: ArrayLike, name: str, dimensions: int) -> NDArray[np.int64]:
     array = values.cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
     if array.size == 0:
         array = np.zeros((0, 2)[:dimensions], dtype=np.int64)
     if array.ndim != dimensions or not np.issubdtype(array.dtype, np.integer):
-        found = f"{array.dtype} {list(array.shape)}; graph.find gives the number of a name"
-        raise GpmError(f"{name} must be integers in {dimensions} dimension(s), got {found}.")
+        raise GpmError(
+            f"{name} must be integers in {dimensions} dimension(s), got {array.dtype} {list(array.shape)}; "
+            "graph.find gives the number of a name."
+        )
     return array.astype(np.int64)
 
 

@@ -1,10 +1,10 @@
-"""Topology: the shape of a pattern, as an integer key. Three kinds, each telling apart what its name says.
+"""Topologies: the shape of a pattern as an integer key. There are three kinds, from coarse to fine to order-free:
 
 - `loops`: which positions of the walk are the same node (the paper's anonymous walk).
 - `induced`: also which visited nodes are adjacent in the graph.
 - `shape`: the isomorphism class of the subgraph induced by the visited nodes, whatever the order of the visit.
 
-Keys depend on nothing but the pattern: they are equal across graphs, runs and machines. Self-loops do not count; in a
+Keys depend on the pattern alone: they are equal across graphs, runs and computers. Self-loops are ignored; in a
 directed graph `induced` keeps the direction of adjacency and `shape` ignores it.
 """
 
@@ -38,11 +38,11 @@ class Topologies:
     """The distinct topologies of some patterns.
 
     Attributes:
-        kind: What they tell apart.
+        kind: Kind of topology.
         keys: `[T]`, int64.
         codes: Anonymous walks `[T, n]`, -1 past the end; None for `shape`, which has no order.
-        adjacency: `[T, n, n]`, which of the visited nodes, in order of appearance, are adjacent; None for `loops`.
-        sizes: Visited nodes of each, `[T]`.
+        adjacency: Adjacency of the visited nodes in order of appearance `[T, n, n]`; None for `loops`.
+        sizes: Number of visited nodes `[T]`.
     """
 
     kind: Kind
@@ -106,7 +106,7 @@ def _adjacency(where, walk, code, distinct, banned, node, rows):  # pragma: no c
             a, b = node[i], node[j]
             if directed:
                 forth, back = contains(indptr, indices, a, b), contains(indptr, indices, b, a)
-            elif degree <= indptr[b + 1] - indptr[b]:  # the shorter row answers for both
+            elif degree <= indptr[b + 1] - indptr[b]:  # search the shorter row
                 forth = back = contains(indptr, indices, a, b)
             else:
                 forth = back = contains(indptr, indices, b, a)
@@ -176,10 +176,7 @@ def _distinct_values(values):  # pragma: no cover - compiled
 
 @njit(nogil=True)
 def _refine(rows, color, fresh):  # pragma: no cover - compiled
-    """Colour refinement: a node takes in the colours of its neighbours and, apart, of the others, until nothing splits.
-
-    Returns a hash of the colours' multiset.
-    """
+    """Refine colours by those of the neighbours and of the other nodes until no class splits; return their hash."""
     n, classes, last = color.size, _distinct_values(color), 0
     while True:
         for i in range(n):
@@ -203,7 +200,7 @@ def _refine(rows, color, fresh):  # pragma: no cover - compiled
 
 @njit(nogil=True)
 def _first_colors(rows, color):  # pragma: no cover - compiled
-    """Colour each node by its degree and the triangles and 4-cliques that it is in."""
+    """Colour each node by its degree and its numbers of triangles and 4-cliques."""
     n = color.size
     for i in range(n):
         triangles, cliques = 0, 0
@@ -222,7 +219,7 @@ def _first_colors(rows, color):  # pragma: no cover - compiled
 def _shape_keys(given, sizes, keys):  # pragma: no cover - compiled
     """Hash the isomorphism class of graphs `given [T, n]` (rows of bits, made symmetric), of `sizes [T]` nodes.
 
-    Where refinement leaves alike nodes, each node in turn is singled out and refined again, and the hashes are summed.
+    If refinement leaves equal colours, each node in turn is singled out and refined again, and the hashes are summed.
     """
     for t in range(given.shape[0]):
         n = sizes[t]
@@ -247,21 +244,21 @@ def _shape_keys(given, sizes, keys):  # pragma: no cover - compiled
 
 @njit(cache=True, nogil=True)
 def _distinct(keys, first, inverse):  # pragma: no cover - compiled
-    """Number distinct keys by first appearance with a hash table: `keys[first[k]]` is key k. Returns how many."""
+    """Number distinct keys by first appearance with a hash table: `keys[first[k]]` is key k. Return their count."""
     slots = 1
     while slots < 2 * keys.size:
         slots *= 2
-    table, found = np.full(slots, -1, np.int64), 0
+    table, count = np.full(slots, -1, np.int64), 0
     for i in range(keys.size):
         slot = np.int64(mix(keys[i]) & np.uint64(slots - 1))
         while table[slot] >= 0 and keys[first[table[slot]]] != keys[i]:
             slot = (slot + 1) & (slots - 1)
         if table[slot] < 0:
-            table[slot] = found
-            first[found] = i
-            found += 1
+            table[slot] = count
+            first[count] = i
+            count += 1
         inverse[i] = table[slot]
-    return found
+    return count
 
 
 def find_topologies(
@@ -270,23 +267,23 @@ def find_topologies(
     """Find the topology of every walk.
 
     Args:
-        graph: Where they were walked; `loops` does not look at it.
+        graph: The graph that was walked; `loops` does not read it.
         walks: Nodes `[W, n]`, negative past the end of a shorter walk.
-        kind: What to tell apart.
-        forbidden: Per walk an edge `[W, 2]` to treat as if it were not there, in neither direction.
-        threads: At most so many; the result does not depend on it.
+        kind: Kind of topology.
+        forbidden: Per walk an edge `[W, 2]` to treat as absent in both directions.
+        threads: Largest number of threads; the result does not depend on it.
 
     Returns:
-        Per walk its place in the table `[W]`, and the table of distinct topologies, in order of first appearance.
+        The index of each walk's topology in the table `[W]`, and the distinct topologies in order of first appearance.
     """
     if kind not in KINDS:
-        raise GpmError(f"unknown topology {kind!r}; choose one of {', '.join(KINDS)}.")
+        raise GpmError(f"Unknown topology {kind!r}; choose one of {', '.join(KINDS)}.")
     if walks.ndim != 2 or not np.issubdtype(walks.dtype, np.integer):
         raise GpmError(f"walks must be integers [W, n], got {walks.dtype} {list(walks.shape)}.")
     if not 1 <= walks.shape[1] <= MAX_POSITIONS:
-        raise GpmError(f"topologies are kept for walks of 0 to {MAX_POSITIONS - 1} steps, got {walks.shape[1] - 1}.")
+        raise GpmError(f"Topologies are kept for walks of 0 to {MAX_POSITIONS - 1} steps, got {walks.shape[1] - 1}.")
     if walks.size and kind != "loops" and walks.max() >= graph.num_nodes:
-        raise GpmError(f"a walk visits node {walks.max()}, but nodes are numbered 0 to {graph.num_nodes - 1}.")
+        raise GpmError(f"A walk visits node {walks.max()}, but nodes are numbered 0 to {graph.num_nodes - 1}.")
     if forbidden is not None and forbidden.shape != (len(walks), 2):
         raise GpmError(f"forbidden must have shape {[len(walks), 2]}, got {list(forbidden.shape)}.")
     walks = np.ascontiguousarray(walks)
@@ -317,14 +314,14 @@ def find_topologies(
 
 
 def shape_keys(rows: NDArray[np.uint64], sizes: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Keys of the isomorphism classes of graphs given as adjacency bits `[T, n]`, of `sizes [T]` nodes."""
+    """Return the keys of the isomorphism classes of graphs given as adjacency bits `[T, n]`, of `sizes [T]` nodes."""
     keys = np.empty(len(rows), dtype=np.uint64)
     _shape_keys(rows, sizes, keys)
     return keys
 
 
 def distinct(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where each distinct key first stands, in that order, and for every key its number among them."""
+    """Return the index of the first occurrence of each distinct key, in that order, and the number of every key."""
     first, inverse = np.empty(len(keys), dtype=np.int64), np.empty(len(keys), dtype=np.int64)
     count = _distinct(keys, first, inverse)
     return first[:count], inverse

@@ -1,20 +1,22 @@
-"""The metrics: what they are called, which way is better, and how they are printed."""
+"""The metrics: their names, which direction is better, and how they are printed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
 class Metric:
-    """How a figure is to be read.
+    """How to read the value of a metric.
 
     Attributes:
-        title: Its name in print.
+        title: Name in print.
         larger: Whether larger is better.
-        share: Whether it is a share, printed in percent; else it is in the target's own units.
+        share: Whether it is a share, printed in percent; else it has the target's own units.
     """
 
     title: str
@@ -22,11 +24,11 @@ class Metric:
     share: bool = True
 
     def show(self, value: float) -> str:
-        """A figure in print."""
+        """Format a value for print."""
         return f"{value:.2%}" if self.share else f"{value:.4f}"
 
     def scaled(self, value: float) -> float:
-        """A figure as tables have it: percent, or the target's own units."""
+        """Return a value as tables have it: in percent, or in the target's own units."""
         return round(100 * value, 2) if self.share else round(value, 4)
 
 
@@ -46,18 +48,18 @@ METRICS = {
 
 
 def show_scores(scores: dict[str, float]) -> str:
-    """Some figures in one line."""
+    """Format scores in one line."""
     return ", ".join(f"{METRICS[name].title} {METRICS[name].show(value)}" for name, value in scores.items())
 
 
 def cool(logits: Tensor, temperature: float) -> Tensor:
-    """Logits by a temperature: above 1 the probabilities are less sure. In double precision, so that none are tied."""
+    """Divide logits by a temperature, in double precision so that none become tied; above 1 they are less certain."""
     return logits if temperature == 1 else logits.double() / temperature
 
 
 def chance(logits: Tensor) -> Tensor:
-    """The probability of yes, 1 / (1 + exp(-x)): the same to the last bit wherever in a tensor a number stands.
+    """Return the probability of yes, `1 / (1 + exp(-x))`, to the same last bit at every index of a tensor.
 
-    Torch's own sigmoid rounds the last few numbers of a tensor, or of a thread's share of it, in another way.
+    torch's own sigmoid rounds the last few entries of a tensor, or of a thread's share of it, differently.
     """
     return logits.sigmoid() if logits.requires_grad else 1 / (1 + (-logits).exp())

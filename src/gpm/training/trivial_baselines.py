@@ -7,7 +7,8 @@ from torch import nn
 
 from gpm.data.splits import Split
 from gpm.graph.graph import Graph
-from gpm.nn.feature_map import FeatureMap, FeatureTable
+from gpm.nn.feature_map import FeatureMap
+from gpm.nn.feature_table import FeatureTable
 from gpm.tasks import ClassTask
 
 WIDTH, STEPS, CHECK_EVERY = 64, 400, 20

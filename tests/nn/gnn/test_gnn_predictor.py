@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from gpm import GpmError, Graph
 from gpm.config import Config
-from gpm.nn.feature_map import FeatureTable
+from gpm.nn.feature_table import FeatureTable
 from gpm.nn.gnn.gnn_predictor import NetworkPredictor
 from gpm.nn.gnn.network import Level, Network
 from tests.nn.test_model import make_features
@@ -227,7 +227,7 @@ def test_statistics_are_those_of_the_graph_it_was_built_for() -> None:
     assert torch.equal(again.model.input_map.node.scale, torch.ones(5))
     again.model.load_state_dict(trained.model.state_dict())
     assert not torch.allclose(again.logits(instances("node")), trained.logits(instances("node")))
-    with pytest.raises(GpmError, match="the model reads 5 node features"):
+    with pytest.raises(GpmError, match="The model reads 5 node features"):
         build("gcn", "node", Graph.from_edges(graph.edge_index(), NODES), inputs=trained.model.inputs)
 
 

@@ -12,7 +12,7 @@ from torch_geometric import nn as pyg
 
 from gpm import GpmError, Graph
 from gpm.config import Config
-from gpm.nn.feature_map import FeatureTable
+from gpm.nn.feature_table import FeatureTable
 from gpm.nn.gnn.network import LAYERS, GraphNetwork, Level, Network
 from gpm.nn.gnn.subgraph import IncomingEdges, Subgraph
 from gpm.nn.positional.encodings import embed_laplacian
@@ -43,7 +43,7 @@ def make_network(
     config = Config(**({"width": 8, "heads": 2, "dropout": 0.0} | options))
     table = FeatureTable(graph, embed_laplacian(graph, 3) if config.pe == "lap" else None)
     network = GraphNetwork(kind, table.spec(), config, 3, level, layers)
-    network.fit(table)
+    network.input_map.fit(table)
     return network.eval(), table, IncomingEdges.of(graph).cut(np.arange(graph.num_graphs))
 
 

@@ -127,5 +127,5 @@ def test_matrices_made_in_inference_serve_training() -> None:
 
 def test_a_graph_without_nodes_is_named() -> None:
     graph = Graph.from_edges(np.zeros((2, 0), dtype=np.int64), 2, graph_ptr=[0, 1, 1, 2])
-    with pytest.raises(GpmError, match="graph 1 has no nodes"):
+    with pytest.raises(GpmError, match="Graph 1 has no nodes"):
         IncomingEdges.of(graph).cut(np.array([0, 1]))

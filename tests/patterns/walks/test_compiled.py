@@ -211,8 +211,8 @@ def test_empty_isolated_and_looping() -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (([300], 0, 4), "no start node 300: nodes are numbered 0 to 299"),
-        (([-1], 0, 4), "no start node -1"),
+        (([300], 0, 4), "No start node 300: nodes are numbered 0 to 299"),
+        (([-1], 0, 4), "No start node -1"),
         (([0.5], 0, 4), "starts must be integers"),
         (([0], 1.5, 4), "numbers must be integers"),
         (([0], 0, -1), "must not be negative"),

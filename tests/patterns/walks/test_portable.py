@@ -63,7 +63,7 @@ def test_the_graph_is_shared_not_copied_on_the_cpu() -> None:
 
 def test_bad_jobs_get_a_sentence() -> None:
     graph = TensorGraph.of(Graph.from_edges([[0, 1], [1, 0]]))
-    with pytest.raises(GpmError, match="a start node is outside 0 to 1"):
+    with pytest.raises(GpmError, match="A start node is outside 0 to 1"):
         walk_tensors(graph, torch.tensor([2]), torch.tensor(0), 3)
     with pytest.raises(GpmError, match="must not be negative"):
         walk_tensors(graph, torch.tensor([0]), torch.tensor(0), -3)

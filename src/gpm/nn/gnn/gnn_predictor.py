@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -12,47 +11,40 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
 from gpm.config import Config
 from gpm.errors import GpmError
 from gpm.graph.graph import Graph
-from gpm.nn.feature_map import FeatureTable, InputSpec
+from gpm.nn.base_predictor import Predicts, evaluating, show_progress
+from gpm.nn.feature_table import FeatureTable, InputSpec, nodes_of
 from gpm.nn.gnn.network import LAYERS, GraphNetwork, Level, Network
 from gpm.nn.gnn.subgraph import IncomingEdges, Subgraph
-from gpm.nn.predictor import evaluating, make_table, nodes_of
 
 ENTRIES = 1 << 18  # nodes and edges in one forward pass over graphs: bounds memory
-ATTENTION = 16  # pairs of nodes that attend to each other and cost as much as an entry
+ATTENTION = 16  # pairs of nodes in attention that cost as much as one node or edge
 ROWS = 1 << 16  # nodes or pairs that the head reads at a time
 
 
 def make_network(
-    config: Config,
-    inputs: InputSpec,
-    outputs: int,
-    level: Level,
-    kind: Network | None = None,
-    layers: int | None = None,
+    config: Config, inputs: InputSpec, outputs: int, level: Level, layers: int | None = None
 ) -> GraphNetwork:
-    """The network that reads such inputs, with fresh weights; see `NetworkPredictor.build`."""
+    """Make the network that reads such inputs, with fresh weights; see `NetworkPredictor.build`."""
     if layers is None:
         layers = config.layers if (config.layers or 0) > 1 else LAYERS[level]
-    name = cast(Network, config.model) if kind is None else kind
-    return GraphNetwork(name, inputs, config, outputs, level, layers)
+    return GraphNetwork(cast(Network, config.model), inputs, config, outputs, level, layers)
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkPredictor:
+class NetworkPredictor(Predicts):
     """Network, features and edges of one graph or collection.
 
     Attributes:
         model: The network.
         table: The graph's features.
         edges: The edges that messages pass over.
-        hide: In training, no message passes over the links of the batch: what is learned is then what is left where the
-            links are not known. A batch must be small beside the graph, or there is nothing left to hear.
-        embedded: The embeddings of all nodes, where they were made ahead, see `look_ahead`.
+        hide: In training, no message passes over the links of the batch, so that the network learns to predict links
+            that are not in the graph. A batch must be small compared with the graph, or few edges are left.
+        embedded: The embeddings of all nodes, if they were computed in advance, see `look_ahead`.
     """
 
     model: GraphNetwork
@@ -71,38 +63,31 @@ class NetworkPredictor:
         *,
         inputs: InputSpec | None = None,
         device: torch.device | str = "cpu",
-        kind: Network | None = None,
         layers: int | None = None,
         hide: bool = True,
         seen: NDArray | None = None,
     ) -> NetworkPredictor:
-        """Make a network for a graph, with fresh weights; its statistics are found unless `inputs` is given.
+        """Make a network for a graph, with fresh weights.
 
         Args:
             config: The options.
-            graph: What is read.
-            outputs: C, the classes or targets.
+            graph: The graph.
+            outputs: C, the number of classes or targets.
             level: What is predicted.
-            inputs: What a trained network reads.
-            device: Where it runs.
-            kind: The network; by default the options' model.
-            layers: Of message passing; by default those of the options if more than one, else 2 for nodes and links
-                and 4 for graphs.
+            inputs: The inputs of a trained network; by default statistics are computed from the graph.
+            device: Device of the network.
+            layers: Layers of message passing; by default those of the options if more than one, else 2 for nodes and
+                links and 4 for graphs.
             hide: Hide the links of a batch in training.
-            seen: Of a collection, the graphs that statistics may be taken from; by default all.
+            seen: The graphs of a collection that statistics may be taken from; by default all.
         """
-        table = make_table(config, graph, inputs, device)
-        table = table.take(torch.arange(table.num_nodes)) if table.lazy else table  # it reads the whole graph at once
+        table = FeatureTable.build(config, graph, inputs, device)
+        table = table.take(torch.arange(table.num_nodes)) if table.lazy else table  # the network reads all of it
         part = table if seen is None else table.restrict(graph, nodes_of(graph, seen))
-        model = make_network(config, inputs or part.spec(), outputs, level, kind, layers).to(device)
+        model = make_network(config, inputs or part.spec(), outputs, level, layers).to(device)
         if inputs is None:
-            model.fit(part)
+            model.input_map.fit(part)
         return cls(model, table, IncomingEdges.of(graph), hide)
-
-    @property
-    def device(self) -> torch.device:
-        """Where the network runs."""
-        return self.model.input_map.bias.device
 
     @cached_property
     @torch.inference_mode(False)
@@ -111,26 +96,19 @@ class NetworkPredictor:
         return self.edges.cut(np.arange(self.edges.num_graphs), self.device)
 
     def prepare(self, inputs: Tensor, turn: int, rows: Tensor | None = None) -> tuple[Tensor, dict[str, float]]:
-        """A network reads instances as they are."""
+        """Return the instances: a network samples nothing, and reads them as they are."""
         return inputs, {}
 
     def compute(self, content: Tensor, model: nn.Module | None = None) -> Tensor:
-        """Logits of a training step, with gradients."""
-        return self.learn(content, 0, model)
-
-    def learn(self, inputs: Tensor, turn: int, model: nn.Module | None = None) -> Tensor:
-        """Logits `[B, C]` of nodes `[B]`, graphs `[B]` or pairs `[B, 2]` in a training step.
-
-        Nodes and links are read from a pass over the whole graph; `turn` is for what samples, which a network does not.
-        """
+        """Return the logits of a training step, with gradients; nodes and links need a pass over the whole graph."""
         network = self.model if model is None else model
         network.train()
-        chosen = self._check(inputs)
+        chosen = self._check(content)
         if self.model.level == "graph":
             return cast(Tensor, network(self.table, self.edges.cut(chosen, self.device)))
         instances = torch.from_numpy(chosen).to(self.device)
-        heard = self.whole.hide(instances) if self.hide and self.model.level == "link" else self.whole
-        return cast(Tensor, network(self.table, heard, instances))
+        visible = self.whole.hide(instances) if self.hide and self.model.level == "link" else self.whole
+        return cast(Tensor, network(self.table, visible, instances))
 
     @torch.inference_mode()
     def logits(
@@ -141,52 +119,43 @@ class NetworkPredictor:
         model: nn.Module | None = None,
         progress: bool = False,
     ) -> Tensor:
-        """Logits `[B, C]` of nodes, graphs or pairs, on the host; nodes are embedded once for all of them.
-
-        `patterns` is for what samples, which a network does not.
-        """
-        chosen = self._check(inputs)
+        """Return the logits `[B, C]` on the host; nodes are embedded once for all instances, `patterns` is ignored."""
+        chosen, level, h = self._check(inputs), self.model.level, None
         logits = torch.zeros(len(chosen), self.model.outputs)
         network = cast(GraphNetwork, self.model if model is None else model)
-        with (
-            evaluating(network),
-            tqdm(total=len(chosen), unit=self.model.level, disable=None if progress else True, leave=False) as bar,
-        ):
-            for places, found in self._read(network, chosen):
-                logits[places] = found.float().cpu()
-                bar.update(len(found))
+        if not len(chosen):
+            return logits
+        if level == "graph":
+            batches = self._share_out(chosen)
+        else:
+            batches = np.split(np.arange(len(chosen)), range(ROWS, len(chosen), ROWS))
+            h = self.embed(network) if self.embedded is None or network is not self.model else self.embedded
+        with evaluating(network):
+            for rows in show_progress(batches, len(chosen), level, progress):
+                if h is None:
+                    found = network(self.table, self.edges.cut(chosen[rows], self.device))
+                else:
+                    found = network.read(h, torch.from_numpy(chosen[rows]).to(self.device))
+                logits[rows] = found.float().cpu()
         return logits
 
     @torch.inference_mode()
     def embed(self, model: nn.Module | None = None) -> Tensor:
-        """Embeddings of all nodes `[N, d]`."""
+        """Return the embeddings of all nodes `[N, d]`."""
         network = cast(GraphNetwork, self.model if model is None else model)
         with evaluating(network):
             return network.embed(self.table, self.whole)
 
     def look_ahead(self, total: int, patterns: int | None = None) -> NetworkPredictor:
-        """The same, with the embeddings of all nodes, for those who ask for a few of `total` instances at a time."""
+        """Return a predictor with the embeddings of all nodes."""
         return self if self.model.level == "graph" or not total else replace(self, embedded=self.embed())
 
     def count_together(self, patterns: int | None = None) -> int:
-        """How many instances the head reads at a time; graphs are read by their sizes, not in turn: of them it is 1."""
+        """Return how many instances the head reads at a time; 1 for graphs, which are batched by size."""
         return 1 if self.model.level == "graph" else ROWS
 
-    def _read(self, network: GraphNetwork, chosen: NDArray) -> Iterator[tuple[Tensor, Tensor]]:
-        """Logits batch by batch, with the places of their instances."""
-        if self.model.level == "graph":
-            for part in self._share_out(chosen):
-                yield torch.from_numpy(part), network(self.table, self.edges.cut(chosen[part], self.device))
-        elif len(chosen):
-            ahead = self.embedded if network is self.model else None
-            h = network.embed(self.table, self.whole) if ahead is None else ahead
-            for first in range(0, len(chosen), ROWS):
-                part = chosen[first : first + ROWS]
-                places = torch.arange(first, first + len(part))
-                yield places, network.read(h, torch.from_numpy(part).to(self.device))
-
     def _share_out(self, graphs: NDArray) -> list[NDArray]:
-        """Places of graphs in batches of bounded cost, those of like size together."""
+        """Return the indices of graphs in batches of bounded cost, graphs of similar size together."""
         nodes, edges = self.edges.sizes(graphs)
         order = np.argsort(nodes, kind="stable")
         cost = nodes + edges + (nodes**2 // ATTENTION if self.model.kind == "gps" else 0)
@@ -194,16 +163,16 @@ class NetworkPredictor:
         return [order[a:b] for a, b in pairwise([*first, len(order)])]
 
     def _check(self, inputs: Tensor | NDArray) -> NDArray[np.int64]:
-        """Instances as an array on the host, or a sentence that says what is wrong with them."""
+        """Return instances as an array on the host, or say what is wrong with them."""
         level = self.model.level
         array = inputs.cpu().numpy() if isinstance(inputs, Tensor) else np.asarray(inputs)
         shape, what = ((-1, 2), "pairs [B, 2]") if level == "link" else ((-1,), f"{level}s [B]")
         if not array.size:
             array = np.zeros(0, dtype=np.int64).reshape(shape)
         if array.ndim != len(shape) or array.shape[1:] != shape[1:] or not np.issubdtype(array.dtype, np.integer):
-            raise GpmError(f"a {level} network reads {what} as integers, got {array.dtype} {list(array.shape)}.")
+            raise GpmError(f"A {level} network reads {what} as integers, got {array.dtype} {list(array.shape)}.")
         count = self.edges.num_graphs if level == "graph" else self.table.num_nodes
         if array.size and not (array.min() >= 0 and array.max() < count):
-            unit = "graphs" if level == "graph" else "nodes"
+            unit = "Graphs" if level == "graph" else "Nodes"
             raise GpmError(f"{unit} are numbered 0 to {count - 1}, got {array.min()} to {array.max()}.")
         return array.astype(np.int64)

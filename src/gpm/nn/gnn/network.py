@@ -8,40 +8,39 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch_geometric import nn as pyg
 
 from gpm.config import ModelOptions
 from gpm.errors import GpmError, nearest
 from gpm.nn.dropout import drop
-from gpm.nn.feature_map import FeatureTable, InputMap, InputSpec
+from gpm.nn.feature_map import InputMap
+from gpm.nn.feature_table import FeatureTable, InputSpec
 from gpm.nn.gnn.subgraph import Subgraph
 
 Network = Literal["gcn", "gat", "sage", "gin", "appnp", "gps", "mlp"]
 Level = Literal["node", "link", "graph"]
 LAYERS: dict[Level, int] = {"node": 2, "link": 2, "graph": 4}
-PERCEPTRONS = ("appnp", "mlp")  # whose layers see one node each
-READ_EDGES = ("gat", "gin", "gps")  # whose layers have a place for edge features
-HOPS, TELEPORT = 10, 0.1  # of personalised PageRank, as in APPNP's paper
+PERCEPTRONS = ("appnp", "mlp")  # their layers read one node each
+READ_EDGES = ("gat", "gin", "gps")  # their layers read edge features
+HOPS, TELEPORT = 10, 0.1  # of personalised PageRank, as in the paper of APPNP
 ONE_ROW: dict[str, Any] = {"allow_single_element": True}  # a batch may be a single node
-MOST_PAIRS = 1 << 27  # of nodes that attend to each other in one pass
+MOST_PAIRS = 1 << 27  # pairs of nodes that attend to each other in one pass
 
 
 class GraphNetwork(nn.Module):
-    """Map the inputs, let every node hear from its neighbours a few times, read out nodes, pairs or graphs.
+    """Map the inputs, pass messages a few times, read out nodes, pairs or graphs.
 
-    What a node hears arrives along the edges as they are given. Edge features are heard by gat, gin and gps, edge
-    weights by gcn and appnp; the other layers have no place for them. mlp hears nothing. A link is read from the
-    product of its endpoints, a graph from the mean of its nodes, or, for gin, their sum. For links every layer adds to
-    what it was given; for graphs it is followed by a batch norm.
+    Messages follow the direction of edges. gat, gin and gps read edge features, gcn and appnp edge weights; mlp reads
+    no edges. A link is read from the product of its endpoints, a graph from the mean of its nodes, or, for gin, their
+    sum. Layers are residual for links, and followed by a batch norm for graphs.
 
     Args:
         kind: gcn, gat, sage, gin, appnp, gps or mlp.
-        inputs: What the network reads.
+        inputs: Form and width of the features.
         options: Width, heads, dropout and feature dropout.
-        outputs: C, the classes or targets.
+        outputs: C, the number of classes or targets.
         level: What is predicted.
-        layers: How often nodes hear from each other (for appnp and mlp, layers of the perceptron); by default 2 for
-            nodes and links, 4 for graphs.
+        layers: Layers of message passing (for appnp and mlp, of the perceptron); by default 2 for nodes and links, 4
+            for graphs.
     """
 
     def __init__(
@@ -53,37 +52,38 @@ class GraphNetwork(nn.Module):
         level: Level,
         layers: int | None = None,
     ) -> None:
+        from torch_geometric import nn as pyg
+
         super().__init__()
         check_kind(kind)
         self.kind, self.inputs, self.options, self.outputs, self.level = kind, inputs, options, outputs, level
         width = options.width or 0
         read = inputs if kind in READ_EDGES else replace(inputs, edge="none")
-        self.input_map = InputMap(read, width, options.feature_dropout)
-        self.input_map.flip_signs = options.pe == "lap"
+        self.input_map = InputMap(read, width, options.feature_dropout, flip_signs=options.pe == "lap")
         count = LAYERS[level] if layers is None else layers
         self.layers = nn.ModuleList(_make_layer(kind, options, read.edge != "none") for _ in range(count))
-        normed = level == "graph" and kind not in ("gin", "gps")  # which have norms inside
+        normed = level == "graph" and kind not in ("gin", "gps")  # these have norms inside
         self.norms = nn.ModuleList(pyg.BatchNorm(width, **ONE_ROW) if normed else nn.Identity() for _ in range(count))
-        self.residual = level == "link" and kind != "gps"  # which has its own; for nodes and graphs it did not help
+        self.residual = level == "link" and kind != "gps"  # gps has its own; for nodes and graphs it did not help
         self.spread = pyg.APPNP(HOPS, TELEPORT, normalize=False) if kind == "appnp" else None
         self.head = nn.Linear(width, outputs) if level == "node" else pyg.MLP([width, width, outputs], norm=None)
 
     def embed(self, table: FeatureTable, part: Subgraph) -> Tensor:
-        """Embeddings of nodes `[n, d]`, in single precision, since sparse products know no other."""
+        """Return the embeddings of nodes `[n, d]`, in single precision, which sparse products require."""
         with torch.autocast(part.nodes.device.type, enabled=False):
             h = self.input_map.nodes(table, part.nodes)
             edge_attr = self._map_edges(table, part)
             if self.kind in PERCEPTRONS:
                 h = drop(h.relu(), self.options.dropout, self.training)
             for number, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
-                heard = norm(self._hear(layer, h, part, edge_attr))
+                passed = norm(self._pass_messages(layer, h, part, edge_attr))
                 if self.kind != "gps" and number < len(self.layers) - 1:
-                    heard = drop(heard.relu(), self.options.dropout, self.training)
-                h = h + heard if self.residual else heard
+                    passed = drop(passed.relu(), self.options.dropout, self.training)
+                h = h + passed if self.residual else passed
             return h if self.spread is None else self.spread(h, part.normalised)
 
     def _map_edges(self, table: FeatureTable, part: Subgraph) -> Tensor | None:
-        """What is heard of edges `[E, d]`; a few kinds of edges are mapped once each."""
+        """Map the features of edges `[E, d]`; if there are few distinct rows, each is mapped once."""
         if self.input_map.edge is None:
             return None
         assert part.edge_ids is not None
@@ -93,11 +93,11 @@ class GraphNetwork(nn.Module):
         rows = part.edge_ids if table.edge_row is None else table.edge_row[part.edge_ids]
         if len(table.edge) > len(rows):
             return self.input_map.edge(table.edge, rows)
-        kinds = torch.arange(len(table.edge), device=rows.device)
-        return functional.embedding(rows, self.input_map.edge(table.edge, kinds))
+        distinct = torch.arange(len(table.edge), device=rows.device)
+        return functional.embedding(rows, self.input_map.edge(table.edge, distinct))
 
-    def _hear(self, layer: nn.Module, h: Tensor, part: Subgraph, edge_attr: Tensor | None) -> Tensor:
-        """One layer, given the edges in the form that is fastest for it."""
+    def _pass_messages(self, layer: nn.Module, h: Tensor, part: Subgraph, edge_attr: Tensor | None) -> Tensor:
+        """Apply one layer, with the edges in the form that is fastest for it."""
         if self.kind in PERCEPTRONS:
             return layer(h)
         if self.kind == "gcn":
@@ -110,38 +110,38 @@ class GraphNetwork(nn.Module):
         return layer(h, part.adjacency if sparse else part.edge_index, **more)
 
     def read(self, h: Tensor, instances: Tensor) -> Tensor:
-        """Logits `[B, C]` of nodes `[B]` or pairs of nodes `[B, 2]`, from the embeddings of all nodes."""
+        """Return the logits `[B, C]` of nodes `[B]` or pairs `[B, 2]`, from the embeddings of all nodes."""
         chosen = h[instances] if self.level == "node" else h[instances[:, 0]] * h[instances[:, 1]]
         return self.head(drop(chosen, self.options.dropout, self.training))
 
     def read_graphs(self, h: Tensor, part: Subgraph) -> Tensor:
-        """Logits `[G, C]` of the graphs that nodes belong to."""
+        """Return the logits `[G, C]` of the graphs that nodes belong to."""
+        from torch_geometric import nn as pyg
+
         batch = torch.zeros_like(part.nodes) if part.batch is None else part.batch
         pool = pyg.global_add_pool if self.kind == "gin" else pyg.global_mean_pool
         return self.head(drop(pool(h, batch, part.num_graphs), self.options.dropout, self.training))
 
     def forward(self, table: FeatureTable, part: Subgraph, instances: Tensor | None = None) -> Tensor:
-        """Logits of nodes or pairs, given as places in the subgraph; without them, of its graphs."""
+        """Return the logits of nodes or pairs, given as indices in the subgraph; by default of its graphs."""
         h = self.embed(table, part)
         return self.read_graphs(h, part) if instances is None else self.read(h, instances)
 
-    def fit(self, table: FeatureTable) -> None:
-        """Find the statistics of the inputs."""
-        self.input_map.fit(table)
-
     def count_parameters(self) -> int:
-        """Numbers that are learned."""
+        """Return the number of learned parameters."""
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
 
 
 def check_kind(kind: str) -> None:
-    """Refuse a network that there is none of."""
-    known = get_args(Network)
-    if kind not in known:
-        raise GpmError(f"there is no network {kind!r}; choose one of {', '.join(known)}.{nearest(kind, known)}")
+    """Refuse the name of an unknown network."""
+    names = get_args(Network)
+    if kind not in names:
+        raise GpmError(f"There is no network {kind!r}; choose one of {', '.join(names)}.{nearest(kind, names)}")
 
 
 def _make_layer(kind: Network, options: ModelOptions, edges: bool) -> nn.Module:
+    from torch_geometric import nn as pyg
+
     width, heads = options.width or 0, options.heads or 1
     if kind in PERCEPTRONS:
         return nn.Linear(width, width)

@@ -1,4 +1,4 @@
-"""What messages pass over: the edges of a graph by the node they lead to, cut to some graphs of a collection."""
+"""The edges that messages pass over, by target node, of a graph or of some graphs of a collection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
-from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from gpm.errors import GpmError
 from gpm.graph import csr
@@ -20,19 +19,18 @@ from gpm.graph.graph import Graph
 
 @dataclass(frozen=True, eq=False)
 class Subgraph:
-    """Nodes that hear from each other, as compressed rows of the edges that come in.
+    """Nodes that exchange messages, as compressed rows of incoming edges.
 
-    Its matrices are made when they are first asked for, and kept; never as tensors of inference, in which no gradient
-    could be found later.
+    Its matrices are computed on first use and kept, never as inference tensors, which have no gradient later.
 
     Attributes:
-        nodes: The nodes, as rows of the feature table `[n]`.
-        indptr: Row pointers `[n+1]`: node i hears from `sources[indptr[i]:indptr[i+1]]`.
-        sources: Places in `nodes` `[E]`.
+        nodes: Rows of the feature table `[n]`.
+        indptr: Row pointers `[n+1]`: node i receives from `sources[indptr[i]:indptr[i+1]]`.
+        sources: Indices in `nodes` `[E]`.
         edge_ids: Ids of the edges `[E]`; None if edges have no features.
         edge_weight: Weights `[E]`; None for an unweighted graph.
         batch: The graph of each node, ascending from 0 `[n]`; None for a single graph.
-        num_graphs: How many they are.
+        num_graphs: Number of graphs.
     """
 
     nodes: Tensor
@@ -46,20 +44,22 @@ class Subgraph:
     @cached_property
     @torch.inference_mode(False)
     def edge_index(self) -> Tensor:
-        """Edges `[2, E]`, as PyG has them: from row 0 to row 1."""
-        places = torch.arange(len(self.nodes), device=self.nodes.device)
-        return torch.stack([self.sources, torch.repeat_interleave(places, torch.diff(self.indptr))])
+        """Edges `[2, E]` as in PyG: from row 0 to row 1."""
+        targets = torch.arange(len(self.nodes), device=self.nodes.device)
+        return torch.stack([self.sources, torch.repeat_interleave(targets, torch.diff(self.indptr))])
 
     @cached_property
     @torch.inference_mode(False)
     def adjacency(self) -> Tensor:
-        """A sparse matrix whose entry (i, j) is 1 for an edge from j to i: several times faster than its edges."""
+        """A sparse matrix whose entry (i, j) is 1 for an edge from j to i: several times faster than an edge list."""
         return _make_sparse(self.indptr, self.sources, torch.ones(len(self.sources), device=self.sources.device))
 
     @cached_property
     @torch.inference_mode(False)
     def normalised(self) -> Tensor:
         r"""The sparse matrix :math:`D^{-1/2} (A + I) D^{-1/2}`, A with the weights of the edges."""
+        from torch_geometric.nn.conv.gcn_conv import gcn_norm
+
         count = len(self.nodes)
         (source, target), weight = gcn_norm(self.edge_index, self.edge_weight, count)
         order = torch.argsort(target, stable=True)
@@ -73,15 +73,13 @@ class Subgraph:
         return source * len(self.nodes) + target
 
     def hide(self, pairs: Tensor) -> Subgraph:
-        """The same nodes without the edges between some pairs `[B, 2]`, in either direction."""
+        """Return the same nodes without the edges between some pairs `[B, 2]`, in both directions."""
         one, two = pairs.t()
         hidden = torch.cat([one * len(self.nodes) + two, two * len(self.nodes) + one]).sort().values
         if not len(hidden):
             return self
-        place = torch.searchsorted(hidden, self._keys).clamp(max=len(hidden) - 1)
-        return self._keep(hidden[place] != self._keys)
-
-    def _keep(self, edges: Tensor) -> Subgraph:
+        index = torch.searchsorted(hidden, self._keys).clamp(max=len(hidden) - 1)
+        edges = hidden[index] != self._keys
         before = functional.pad(torch.cumsum(edges, 0), (1, 0))
         return replace(
             self,
@@ -101,11 +99,11 @@ def _make_sparse(indptr: Tensor, columns: Tensor, values: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class IncomingEdges:
-    """The edges of a graph or collection by the node they lead to, on the host.
+    """The edges of a graph or collection by target node, on the host.
 
     Attributes:
         indptr: Row pointers `[N+1]`.
-        sources: Where the edges come from `[E]`, ascending in each row.
+        sources: Source nodes of the edges `[E]`, ascending in each row.
         graph_ptr: `[G+1]`, graph g owns nodes `graph_ptr[g]` to `graph_ptr[g+1]`.
         edge_ids: Ids of the edges `[E]`; None if edges have no features.
         edge_weight: Weights `[E]`; None for an unweighted graph.
@@ -119,7 +117,7 @@ class IncomingEdges:
 
     @classmethod
     def of(cls, graph: Graph) -> IncomingEdges:
-        """Turn around the rows of a graph, which hold the edges that leave a node."""
+        """Transpose the rows of a graph, which hold the edges that leave a node."""
         source, target = graph.edge_index()
         indptr, sources, entries = csr.build(
             target, source, graph.num_nodes, undirected=False, self_loops=True, with_ids=True
@@ -139,36 +137,32 @@ class IncomingEdges:
         return len(self.graph_ptr) - 1
 
     def sizes(self, graphs: NDArray) -> tuple[NDArray, NDArray]:
-        """How many nodes and edges some graphs have, `[B]` each."""
+        """Return the numbers of nodes and edges of some graphs, `[B]` each."""
         first, last = self.graph_ptr[graphs], self.graph_ptr[graphs + 1]
         return last - first, self.indptr[last] - self.indptr[first]
 
     def cut(self, graphs: NDArray, device: torch.device | str = "cpu") -> Subgraph:
-        """Some graphs side by side, in that order; one that is named twice is there twice."""
+        """Return some graphs as one subgraph, in that order, repeated if an index is repeated."""
         nodes_in, edges_in = self.sizes(graphs)
         if (nodes_in == 0).any():
-            raise GpmError(f"graph {graphs[np.argmin(nodes_in)]} has no nodes to read; leave it out.")
+            raise GpmError(f"Graph {graphs[np.argmin(nodes_in)]} has no nodes to read; leave it out.")
         first = self.graph_ptr[graphs]
         nodes = _join_ranges(first, nodes_in)
         entries = _join_ranges(self.indptr[first], edges_in)
-        moved = np.cumsum(nodes_in) - nodes_in - first  # from a node's number to its place
-        heard = self.indptr[nodes + 1] - self.indptr[nodes]
-
-        def share(array: NDArray) -> Tensor:
-            return torch.from_numpy(np.ascontiguousarray(array)).to(device)
-
-        return Subgraph(
-            nodes=share(nodes),
-            indptr=share(np.concatenate([[0], np.cumsum(heard)])),
-            sources=share(self.sources[entries] + np.repeat(moved, edges_in)),
-            edge_ids=None if self.edge_ids is None else share(self.edge_ids[entries].astype(np.int64)),
-            edge_weight=None if self.edge_weight is None else share(self.edge_weight[entries]),
-            batch=None if len(graphs) == 1 else share(np.repeat(np.arange(len(graphs)), nodes_in)),
-            num_graphs=len(graphs),
-        )
+        moved = np.cumsum(nodes_in) - nodes_in - first  # index in the subgraph minus node id
+        arrays = {
+            "nodes": nodes,
+            "indptr": np.concatenate([[0], np.cumsum(self.indptr[nodes + 1] - self.indptr[nodes])]),
+            "sources": self.sources[entries] + np.repeat(moved, edges_in),
+            "edge_ids": None if self.edge_ids is None else self.edge_ids[entries].astype(np.int64),
+            "edge_weight": None if self.edge_weight is None else self.edge_weight[entries],
+            "batch": None if len(graphs) == 1 else np.repeat(np.arange(len(graphs)), nodes_in),
+        }
+        tensors = {k: torch.from_numpy(np.ascontiguousarray(v)).to(device) for k, v in arrays.items() if v is not None}
+        return Subgraph(**tensors, num_graphs=len(graphs))
 
 
 def _join_ranges(first: NDArray, counts: NDArray) -> NDArray[np.int64]:
-    """`first[i], first[i] + 1, ...`, so many of each, one after the other."""
+    """Concatenate the ranges that start at `first[i]` and have `counts[i]` entries."""
     offsets = np.cumsum(counts) - counts
     return np.repeat(first - offsets, counts) + np.arange(int(counts.sum()))

@@ -16,31 +16,30 @@ from gpm.nn.positional import large_eigenvectors as spectrum
 from gpm.nn.positional import rwse_by_walks as returns
 from gpm.nn.positional.eigenvector_cache import keep_positions
 
-BATCH = 2**18  # numbers that the work on a batch of small graphs holds
-MOST_DENSE = 2048  # nodes of a graph of which all eigenvectors may be found
-KEPT_FROM = 500  # nodes of a graph whose eigenvectors are worth a file
-MOST_EDGES = 5_000_000  # of a single graph whose eigenvectors are found to the last digit
-MOST_WORK = 2e12  # multiplications that exact return probabilities may take: some ten minutes
-
+BATCH = 2**18  # matrix entries of a batch of small graphs
+MOST_DENSE = 2048  # nodes of a graph whose eigenvectors may all be computed
+KEPT_FROM = 500  # nodes of a graph whose eigenvectors are worth caching
+MOST_EDGES = 5_000_000  # edges of a single graph whose eigenvectors are exact
+MOST_WORK = 2e12  # multiplications that exact return probabilities may take: about ten minutes
 
 Positional = Literal["none", "lap", "rwse", "rings"]
 
 
 def embed_positions(graph: Graph, kind: Positional, dim: int) -> NDArray[np.float32] | None:
-    """The positional embeddings that the options name, `[N, dim]`; None for none."""
+    """Return the positional embeddings that the options name, `[N, dim]`; None for none."""
     if kind == "none":
         return None
     return {"lap": embed_laplacian, "rwse": embed_returns, "rings": embed_rings}[kind](graph, dim)
 
 
 def embed_laplacian(graph: Graph, dim: int) -> NDArray[np.float32]:
-    """Eigenvectors of the symmetric normalised Laplacian for the `dim` smallest eigenvalues after the first.
+    r"""Return the eigenvectors of :math:`I - D^{-1/2} A D^{-1/2}` for the `dim` smallest eigenvalues after the first.
 
-    Edges count in both directions. The sign of a vector, which is free, is chosen so that its entry farthest from zero
-    is positive. Columns that a small graph does not have are zero. In a collection every graph has its own vectors.
+    Edges count in both directions. The sign of a vector is chosen so that its entry farthest from zero is positive.
+    Columns that a small graph does not have are zero. In a collection every graph has its own vectors.
 
-    Those of a single graph of more than `MOST_EDGES` edges are found to a residual of
-    `gpm.nn.positional.large_eigenvectors.TOLERANCE`, and kept in the data root.
+    Those of a single graph of more than `MOST_EDGES` edges are computed to a residual of
+    `gpm.nn.positional.large_eigenvectors.TOLERANCE` and cached in the data folder.
     """
     if graph.num_graphs == 1 and graph.num_edges > MOST_EDGES and graph.num_nodes > MOST_DENSE:
         name = f"lap-{dim}-{spectrum.TOLERANCE:g}-{spectrum.MOST_PRODUCTS}"
@@ -49,25 +48,24 @@ def embed_laplacian(graph: Graph, dim: int) -> NDArray[np.float32]:
 
 
 def find_modes(graph: Graph, count: int) -> NDArray[np.float32]:
-    """Eigenvectors of the symmetric normalised Laplacian for the `count` smallest eigenvalues, ascending `[N, count]`.
+    """Return the eigenvectors of `embed_laplacian` for the `count` smallest eigenvalues, with the first `[N, count]`.
 
-    As those of `embed_laplacian`, with the first among them. They take long to find, and those of each graph
-    that is not small are kept in the data root under what its edges are.
+    They are slow to compute: those of each graph that is not small are cached in the data folder.
     """
-    parts = [graph] if graph.graph_ptr is None else [_take_graph(graph, i) for i in range(graph.num_graphs)]
-    return np.concatenate([_keep_modes(part, count) for part in parts])
+
+    def find(part: Graph) -> NDArray[np.float32]:
+        if part.num_nodes < KEPT_FROM:
+            return _find_vectors(part, 0, count)
+        return keep_positions(part, f"modes-{count}", count, lambda: _find_vectors(part, 0, count))
+
+    return np.concatenate([find(_take_graph(graph, index)) for index in range(graph.num_graphs)])
 
 
-def _keep_modes(graph: Graph, count: int) -> NDArray[np.float32]:
-    if graph.num_nodes < KEPT_FROM:
-        return _find_vectors(graph, 0, count)
-    return keep_positions(graph, f"modes-{count}", count, lambda: _find_vectors(graph, 0, count))
-
-
-def _take_graph(graph: Graph, number: int) -> Graph:
-    """One graph of a collection, its edges and weights alone."""
-    assert graph.graph_ptr is not None
-    first, last = graph.graph_ptr[number : number + 2]
+def _take_graph(graph: Graph, index: int) -> Graph:
+    """Return one graph of a collection, with its edges and weights alone."""
+    if graph.graph_ptr is None:
+        return graph
+    first, last = graph.graph_ptr[index : index + 2]
     rows = slice(graph.indptr[first], graph.indptr[last])
     weight = None if graph.edge_weight is None else graph.edge_weight[rows]
     indices = graph.indices[rows] - first.astype(graph.indices.dtype)
@@ -75,7 +73,7 @@ def _take_graph(graph: Graph, number: int) -> Graph:
 
 
 def _find_vectors(graph: Graph, first: int, dim: int) -> NDArray[np.float32]:
-    """The leading eigenvectors of every graph from number `first` on, `[N, dim]`."""
+    """Return the leading eigenvectors of every graph from index `first` on, `[N, dim]`."""
     adjacency = _adjacency(graph)
     embedding = np.zeros((graph.num_nodes, dim), dtype=np.float32)
     for nodes in _equal_graphs(graph, lambda size: size * size):
@@ -85,16 +83,17 @@ def _find_vectors(graph: Graph, first: int, dim: int) -> NDArray[np.float32]:
         if size <= 64 or found >= size - 1:
             _, vectors = np.linalg.eigh(_stack(matrix, size))
         else:
-            vectors = np.stack([_solve(part, found, dim) for part in _split(matrix, size)])
-        vectors = vectors[:, :, ::-1][:, :, first:found]  # [graphs, size, found - first]
+            starts = range(0, matrix.shape[0], size)
+            vectors = np.stack([_solve(matrix[s : s + size, s : s + size], found, dim) for s in starts])
+        vectors = vectors[:, :, ::-1][:, :, first:found]  # (graphs, size, found - first)
         farthest = np.take_along_axis(vectors, np.abs(vectors).argmax(1)[:, None], 1)
         embedding[nodes, : vectors.shape[2]] = vectors * np.where(farthest < 0, -1, 1)
     return embedding
 
 
 def _solve(matrix: sp.csr_array, found: int, dim: int) -> NDArray:
-    """The leading eigenvectors of a large graph, by iteration; where that fails, as on a clique, all of them."""
-    random = np.random.default_rng(0)  # fixed, so that the answer is
+    """Return the leading eigenvectors of a large graph, by iteration; if that fails, as on a clique, by all of them."""
+    random = np.random.default_rng(0)  # fixed, so that the result is
     start = random.standard_normal(matrix.shape[0])
     restarts = {"rng": random} if "rng" in inspect.signature(sp.linalg.eigsh).parameters else {}  # SciPy 1.17 on
     try:
@@ -103,17 +102,15 @@ def _solve(matrix: sp.csr_array, found: int, dim: int) -> NDArray:
         if matrix.shape[0] <= MOST_DENSE:
             return np.linalg.eigh(matrix.toarray())[1][:, -found:]
         reason = str(error).rstrip(".")
-        raise GpmError(
-            f"the {dim} Laplacian eigenvectors do not converge ({reason}); ask for fewer by pe_dim or modes."
-        ) from None
+        raise GpmError(f"The {dim} Laplacian eigenvectors do not converge ({reason}); lower pe_dim or modes.") from None
 
 
 def embed_returns(graph: Graph, dim: int, block: int = 512) -> NDArray[np.float32]:
-    """Probabilities that a walk is back at its start after 1 to `dim` steps (RWSE), exact unless that would take hours.
+    r"""Return the probabilities :math:`(P^t)_{vv}`, t = 1 to `dim`, that a walk is back at its start (RWSE).
 
-    The columns of the identity are moved along in blocks, so memory stays at N x block; time grows as N x E x dim. In a
-    collection, graphs of equal size share their columns, so time grows as the sum of that over the graphs.
-    Above `MOST_WORK` they are estimated by `gpm.nn.positional.rwse_by_walks` and cached in the data root.
+    P is applied to blocks of columns of the identity, so memory is N x block, and time is proportional to N x E x dim,
+    summed over the graphs of a collection. Above `MOST_WORK` multiplications the probabilities are estimated by
+    `gpm.nn.positional.rwse_by_walks` and cached in the data folder.
     """
     if _count_work(graph, dim) > MOST_WORK:
         name = f"rwse-{dim}-{returns.count_walks()}"
@@ -130,7 +127,7 @@ def embed_returns(graph: Graph, dim: int, block: int = 512) -> NDArray[np.float3
 
 
 def embed_rings(graph: Graph, dim: int, block: int = 512) -> NDArray[np.float32]:
-    """`log(1 + c)`, c the closed walks of 1 to `dim` steps from a node that never turn straight back.
+    r"""Return :math:`\log(1 + c_t)`, t = 1 to `dim`, where :math:`c_t` counts the non-backtracking closed walks.
 
     The first of them round a ring has as many steps as the ring, so that rings of different sizes are told apart, which
     return probabilities blur. Edges count in both directions, and once. Cost and memory are those of exact return
@@ -139,7 +136,7 @@ def embed_rings(graph: Graph, dim: int, block: int = 512) -> NDArray[np.float32]
     if _count_work(graph, dim) > MOST_WORK:
         graphs = "" if graph.graph_ptr is None else f"{graph.num_graphs:,} graphs with "
         raise GpmError(
-            f"rings of {graphs}{graph.num_nodes:,} nodes and {graph.num_edges:,} edges would take hours; use rwse."
+            f"Rings of {graphs}{graph.num_nodes:,} nodes and {graph.num_edges:,} edges would take hours; use rwse."
         )
     adjacency = _adjacency(graph)
     adjacency = sp.csr_array(((adjacency + adjacency.T) > 0).astype(np.float64))
@@ -153,14 +150,14 @@ def embed_rings(graph: Graph, dim: int, block: int = 512) -> NDArray[np.float32]
             before, state = identity, step @ identity
             for power in range(dim):
                 embedding[nodes.reshape(-1)[rows], power] = np.log1p(state[rows, starts])
-                # One step more, less those that turn straight back; all but the first step may come from one node less.
+                # One more step, minus the walks that turn straight back: degree - 1 ways after the first step.
                 back = degree if power == 0 else degree - 1
                 before, state = state, step @ state - back * before
     return embedding
 
 
 def _columns(nodes: NDArray, block: int) -> Iterator[tuple[NDArray, NDArray, NDArray]]:
-    """The identity of some graphs of one size, in blocks of columns: rows and columns of its ones, and itself."""
+    """Yield the identity of graphs of one size in blocks of columns: rows and columns of its ones, and the block."""
     size = nodes.shape[1]
     for first in range(0, size, block):
         columns = np.arange(min(block, size - first))
@@ -172,13 +169,13 @@ def _columns(nodes: NDArray, block: int) -> Iterator[tuple[NDArray, NDArray, NDA
 
 
 def _count_work(graph: Graph, dim: int) -> float:
-    """Multiplications of moving every node of a graph along every edge of it, `dim` times."""
+    """Return the multiplications of exact return probabilities: nodes times edges of every graph, `dim` times."""
     pointer = _pointer(graph)
     return float(np.diff(pointer) @ np.diff(graph.indptr[pointer]).astype(float)) * dim
 
 
 def _law(adjacency: sp.csr_array) -> sp.csr_array:
-    """The probabilities of a step from each node; a walk without a way out stays."""
+    """Return the transition matrix of a walk; at a node without an exit it stays."""
     degree = adjacency.sum(1)
     step = sp.csr_array(sp.diags_array(np.where(degree > 0, 1 / np.maximum(degree, 1e-300), 0.0)) @ adjacency)
     return sp.csr_array(step + sp.diags_array((degree == 0).astype(float)))
@@ -190,15 +187,11 @@ def _adjacency(graph: Graph) -> sp.csr_array:
 
 
 def _normalise(adjacency: sp.csr_array) -> sp.csr_array:
-    """`D^-1/2 A D^-1/2` with edges in both directions."""
+    """Return `D^-1/2 A D^-1/2` with edges in both directions."""
     adjacency = adjacency.maximum(adjacency.T).tocsr()
     degree = np.maximum(adjacency.sum(1), 1e-12)
     scale = sp.diags_array(np.where(adjacency.sum(1) > 0, degree**-0.5, 0.0))
     return sp.csr_array(scale @ adjacency @ scale)
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Collections: graphs of equal size are worked on together.
 
 
 def _pointer(graph: Graph) -> NDArray:
@@ -206,7 +199,7 @@ def _pointer(graph: Graph) -> NDArray:
 
 
 def _equal_graphs(graph: Graph, cost: Callable[[int], int]) -> Iterator[NDArray]:
-    """Nodes `[graphs, size]` of graphs of one size, as many at a time as fit into a batch by the cost of each."""
+    """Yield nodes `[graphs, size]` of graphs of one size, as many at a time as fit into a batch by the cost of each."""
     pointer = _pointer(graph)
     sizes = np.diff(pointer)
     for size in np.unique(sizes[sizes > 0]).tolist():
@@ -217,25 +210,13 @@ def _equal_graphs(graph: Graph, cost: Callable[[int], int]) -> Iterator[NDArray]
 
 
 def _cut(matrix: sp.csr_array, nodes: NDArray) -> sp.csr_array:
-    """The rows and columns of some graphs of a block-diagonal matrix, as a smaller one."""
-    if nodes.size == matrix.shape[0]:
-        return matrix
+    """Return the rows and columns of some graphs of a block-diagonal matrix."""
     rows = nodes.reshape(-1)
-    counts = matrix.indptr[rows + 1] - matrix.indptr[rows]
-    indptr = np.concatenate([[0], np.cumsum(counts)])
-    entries = np.repeat(matrix.indptr[rows] - indptr[:-1], counts) + np.arange(indptr[-1])
-    moved = np.repeat(nodes[:, 0] - np.arange(len(nodes)) * nodes.shape[1], nodes.shape[1])
-    columns = matrix.indices[entries] - np.repeat(moved, counts)
-    return sp.csr_array((matrix.data[entries], columns, indptr), shape=(len(rows), len(rows)))
-
-
-def _split(matrix: sp.csr_array, size: int) -> Iterator[sp.csr_array]:
-    for first in range(0, matrix.shape[0], size):
-        yield matrix if size == matrix.shape[0] else _cut(matrix, first + np.arange(size)[None])
+    return matrix if nodes.size == matrix.shape[0] else sp.csr_array(matrix[rows][:, rows])
 
 
 def _stack(matrix: sp.csr_array, size: int) -> NDArray:
-    """The dense blocks `[graphs, size, size]` of a block-diagonal matrix."""
+    """Return the dense blocks `[graphs, size, size]` of a block-diagonal matrix."""
     stack = np.zeros((matrix.shape[0] // size, size, size))
     rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     stack[rows // size, rows % size, matrix.indices % size] = matrix.data

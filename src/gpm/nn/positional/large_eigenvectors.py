@@ -1,8 +1,8 @@
-"""The leading eigenvectors of a large graph, by an iteration that reads the graph's rows where they lie.
+"""The leading eigenvectors of a large graph, by an iteration that reads the graph's rows in place.
 
-With `u = D^-1/2 x` the eigenvectors x of `D^-1/2 A D^-1/2` are those of a step of a walk, `P = D^-1 A`, under the inner
-product `sum_i d_i u_i v_i`. So a product with a block of vectors is a mean over neighbours, no matrix is made, and two
-blocks of float32 are all that is held. Sums are of float64, over ranges of rows that do not depend on the threads.
+With `u = D^-1/2 x`, the eigenvectors x of `D^-1/2 A D^-1/2` are those of the transition matrix `P = D^-1 A` under the
+inner product `sum_i d_i u_i v_i`. So a product with a block of vectors is a mean over neighbours, no matrix is made,
+and memory holds two blocks of float32. Sums are float64, over ranges of rows that do not depend on the threads.
 """
 # mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators
 
@@ -21,12 +21,12 @@ from gpm.graph import csr
 from gpm.graph.graph import Graph
 
 _log = logging.getLogger("gpm")
-TOLERANCE = 1e-3  # of the residual |Lx - lambda x| of a vector of length 1
-MOST_PRODUCTS = 600  # of the graph with a block of vectors
-_SPARE = 8  # vectors beyond the wanted ones, least: they keep the last of these from being slow
-_STEEPEST = 1e5  # ratio by which a filter may raise a vector above another: float32 must still see both
-_MOST_DEGREE = 40  # of a filter
-_ROWS = 2048  # that are summed by one thread
+TOLERANCE = 1e-3  # largest residual |Lx - lambda x| of a vector of length 1
+MOST_PRODUCTS = 600  # products of the graph with a block of vectors
+_SPARE = 8  # smallest number of extra vectors, with which the last of the wanted ones converges faster
+_STEEPEST = 1e5  # ratio by which a filter may amplify one vector over another: both must stay visible in float32
+_MOST_DEGREE = 40  # largest degree of a filter
+_ROWS = 2048  # rows that one thread sums at a time
 _NONE = np.empty(0, dtype=np.float32)
 _NONE.flags.writeable = False  # the same compiled type as a graph's own arrays
 
@@ -38,8 +38,8 @@ class Rows:
     Attributes:
         indptr, indices: Row pointers and columns.
         weight: Weights; empty if all are 1.
-        degree: Sums of rows `[N]`; 1 where that is 0.
-        mass: What a node counts in an inner product, its degree over the largest `[N]`.
+        degree: Sums of rows `[N]`; 1 instead of 0.
+        mass: Weight of a node in the inner product, its degree over the largest `[N]`.
     """
 
     indptr: NDArray
@@ -51,13 +51,13 @@ class Rows:
 
 @dataclass(frozen=True)
 class Found:
-    """What an iteration reached.
+    """The result of an iteration.
 
     Attributes:
         values: Eigenvalues of the normalised Laplacian, ascending `[k]`.
-        vectors: Their vectors, of length 1 `[N, k]`.
+        vectors: Eigenvectors of length 1 `[N, k]`.
         residuals: `|Lx - lambda x|` of each `[k]`.
-        products: How often a block of vectors was multiplied.
+        products: Number of products with a block of vectors.
     """
 
     values: NDArray
@@ -67,10 +67,10 @@ class Found:
 
 
 def embed_spectrum(graph: Graph, dim: int) -> NDArray[np.float32]:
-    """Compute Laplacian eigenvectors of a single large graph, to a stated residual `[N, dim]`.
+    """Compute Laplacian eigenvectors of a single large graph, to a residual of `TOLERANCE` `[N, dim]`.
 
-    Memory beside the graph is some `20 dim + 60` bytes a node, and a copy of the columns if not every edge has its
-    reverse with the same weight.
+    Memory besides the graph is about `20 dim + 60` bytes per node, and a copy of the columns unless every edge has a
+    reverse of the same weight.
     """
     rows = read_rows(graph)
     found = find_eigenvectors(rows, min(dim + 1, graph.num_nodes), tolerance=TOLERANCE, most_products=MOST_PRODUCTS)
@@ -79,7 +79,7 @@ def embed_spectrum(graph: Graph, dim: int) -> NDArray[np.float32]:
     if worst <= TOLERANCE:
         _log.info("%s.", reached)
     else:
-        _log.warning("%s, which is above %g: ask for fewer by pe_dim, or take them as they are.", reached, TOLERANCE)
+        _log.warning("%s, which is above %g; lower pe_dim for more exact ones.", reached, TOLERANCE)
     embedding = np.zeros((graph.num_nodes, dim), dtype=np.float32)
     for k, vector in enumerate(found.vectors.T[1:]):
         embedding[:, k] = -vector if -vector.min() > vector.max() else vector
@@ -87,7 +87,7 @@ def embed_spectrum(graph: Graph, dim: int) -> NDArray[np.float32]:
 
 
 def read_rows(graph: Graph) -> Rows:
-    """The edges of a graph in both directions, `max(A, A^T)`; a copy only where they are not symmetric as they are."""
+    """Return the edges of a graph in both directions, `max(A, A^T)`; a copy only if they are not symmetric."""
     indptr, indices = graph.indptr, graph.indices
     weight = _NONE if graph.edge_weight is None else graph.edge_weight
     if graph.census.directed or not _is_even(indptr, indices, weight):
@@ -99,7 +99,7 @@ def read_rows(graph: Graph) -> Rows:
 
 
 def _symmetrise(graph: Graph, weight: NDArray) -> tuple[NDArray, NDArray, NDArray]:
-    """Merge the rows of a graph with those of its reverse: row pointers, columns and weights, over the largest."""
+    """Merge the rows of a graph with those of its reverse: row pointers, columns, and weights over the largest one."""
     rows = np.repeat(np.arange(graph.num_nodes, dtype=graph.indices.dtype), graph.degree())
     turned = csr.build(
         graph.indices, rows, graph.num_nodes, undirected=False, self_loops=True, with_ids=weight.size > 0
@@ -124,18 +124,18 @@ def find_eigenvectors(
 ) -> Found:
     """Find the eigenvectors of the `count` smallest eigenvalues of the normalised Laplacian.
 
-    A block of vectors is filtered by Chebyshev polynomials of `P`, which damp all below the smallest value that the
-    block has, and turned into the best approximations that it holds, until every wanted one is good enough.
+    Each round filters a block of vectors by a Chebyshev polynomial of `P`, which damps all eigenvalues below the
+    smallest one of the block, and replaces it by its best approximations of eigenvectors (Rayleigh-Ritz).
 
     Args:
         rows: The graph.
-        count: How many, at most the number of nodes.
-        tolerance: Residual at which a vector is good enough.
-        most_products: Products after which the iteration ends with what it has.
+        count: Number of eigenvectors, at most the number of nodes.
+        tolerance: Residual at which a vector is accepted.
+        most_products: Number of products after which the iteration stops.
     """
     nodes = len(rows.degree)
     width = min(nodes, count + max(_SPARE, count // 2))
-    block = np.random.default_rng(0).standard_normal((nodes, width), dtype=np.float32)  # fixed, so that the answer is
+    block = np.random.default_rng(0).standard_normal((nodes, width), dtype=np.float32)  # fixed, so that the result is
     product = np.empty_like(block)
     products = 0
     while True:
@@ -151,8 +151,8 @@ def find_eigenvectors(
 
 
 def _improve(rows: Rows, block: NDArray, product: NDArray) -> tuple[NDArray, NDArray]:
-    """Turn a block into its best approximations of eigenvectors and `product` into P times it: values, residuals."""
-    for _ in range(2):  # once more for what rounding left
+    """Replace a block by its best approximations of eigenvectors, and `product` by P times it: values, residuals."""
+    for _ in range(2):  # a second time against rounding errors
         gram = _gram(rows.mass, block, block)
         scale = 1 / np.sqrt(np.maximum(np.diag(gram), 1e-300))
         sizes, turn = np.linalg.eigh(gram * scale * scale[:, None])
@@ -179,7 +179,7 @@ def _count_parts(block: NDArray) -> int:
 
 
 def _choose_filter(values: NDArray, most: int) -> tuple[int, float, float]:
-    """The degree of a filter, and centre and half width of what it damps: all from -1 to the smallest of the values."""
+    """Return the degree of a filter, and centre and half width of what it damps: from -1 to the smallest value."""
     low = max(float(values[-1]), -0.9)
     centre, half = (low - 1) / 2, (low + 1) / 2
     rise = math.acosh(max(1.0 + 1e-9, (float(values[0]) - centre) / half))
@@ -189,7 +189,7 @@ def _choose_filter(values: NDArray, most: int) -> tuple[int, float, float]:
 def _filter(
     rows: Rows, block: NDArray, product: NDArray, degree: int, centre: float, half: float
 ) -> tuple[NDArray, NDArray]:
-    """`T((P - centre) / half)` times a block, T the Chebyshev polynomial of a degree; and room for a product."""
+    """Return `T((P - centre) / half)` times a block, T the Chebyshev polynomial of a degree, and a free buffer."""
     before, now = block, product
     _blend(before, now, centre, 1 / half)
     for _ in range(degree - 1):

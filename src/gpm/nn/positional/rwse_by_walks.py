@@ -1,4 +1,4 @@
-"""Return probabilities of random walks on graphs for which the exact ones would take hours: the share of many walks."""
+"""Return probabilities of random walks, estimated by sampling on graphs for which exact ones would take hours."""
 # mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from gpm.graph.graph import Graph
 from gpm.patterns.walks import walk
 
 _log = logging.getLogger("gpm")
-LARGEST_ERROR = 1 / 32  # standard error of an entry, at most
-SEED = 0x52575345  # of its own: walks that a model reads say nothing about the error of these
-_STEPS = 2**23  # of walks that are in memory at a time
+LARGEST_ERROR = 1 / 32  # largest standard error of an entry
+SEED = 0x52575345  # its own seed: independent of the walks that a model reads
+_STEPS = 2**23  # steps of walks in memory at a time
 
 
 def count_walks(error: float = LARGEST_ERROR) -> int:
-    """The walks per node after which the standard error of a share, at most `0.5 / sqrt(walks)`, is not larger."""
+    """Return the number of walks per node at which the standard error, at most `0.5 / sqrt(walks)`, is that small."""
     return math.ceil((0.5 / error) ** 2)
 
 
 def estimate_returns(graph: Graph, dim: int, walks: int = count_walks()) -> NDArray[np.float32]:
-    """The share of walks from a node that are back at it after 1 to `dim` steps `[N, dim]`.
+    r"""Return the share of walks from a node that are back at it after 1 to `dim` steps `[N, dim]`.
 
-    Each entry is the mean of as many draws as there are walks, of the law of `embed_returns`: along the
-    direction of edges, by weight, staying where there is no way out. Its standard error is `sqrt(r (1 - r) / walks)`
-    for a probability r, at most `0.5 / sqrt(walks)`. Walks are the same for any number of threads.
+    Walks follow the law of `embed_returns`: along the direction of edges, by weight, staying at a node without an exit.
+    The standard error of a probability r is :math:`\sqrt{r (1 - r) / \mathrm{walks}}`. The result does not depend on
+    the number of threads.
     """
     many = max(1, _STEPS // (walks * (dim + 1)))  # nodes at a time
     embedding = np.empty((graph.num_nodes, dim), dtype=np.float32)

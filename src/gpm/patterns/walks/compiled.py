@@ -12,6 +12,9 @@ from gpm.patterns.walks import kernels
 from gpm.patterns.walks.rule import WalkRule
 from gpm.random_bits import make_key
 
+_NO_WEIGHTS = np.empty(0, dtype=np.int64)
+_NO_WEIGHTS.flags.writeable = False  # the same compiled type as a graph's own arrays
+
 
 def walk(
     graph: Graph,
@@ -25,65 +28,57 @@ def walk(
     edges: bool = False,
     threads: int | None = None,
 ) -> tuple[NDArray, NDArray | None]:
-    """Draw walks on the CPU. Walk j of node v under a seed is the same in whatever company and order it is asked for.
+    """Draw walks on the CPU. Walk j of node v under a seed is the same in any call and order.
 
     Args:
         graph: The graph to walk on.
         starts: Start nodes, any shape `S`.
-        numbers: Pattern numbers j >= 0; broadcast against `starts`.
+        numbers: Indices j >= 0 of the walks of a node; broadcast against `starts`.
         length: Steps L of a walk; 0 gives the start alone.
-        seed: Names the random bits.
+        seed: Random seed.
         rule: The law of a step.
-        forbidden: Per walk an edge `(a, b)`, shape `S + [2]` or `[2]`, treated as if it were not there, in neither
-            direction; negative for none. Under a second-order rule a call with `forbidden` draws other walks than one
-            without, of the same law.
+        forbidden: Per walk an edge `(a, b)`, shape `S + [2]` or `[2]`, treated as absent in both directions; negative
+            for none. Under a second-order rule a call with `forbidden` draws other walks than one without, of the same
+            law.
         edges: Also return the ids of the edges crossed.
-        threads: At most so many; by default numba's number. The result does not depend on it.
+        threads: Largest number of threads; by default numba's. The result does not depend on it.
 
     Returns:
         Nodes `S + [L+1]` and, on request, edge ids `S + [L]` (-1 where the walk stayed in place), else None.
     """
     begin, number, banned = _check_jobs(graph, starts, numbers, forbidden, length)
     shape, count = begin.shape, begin.size
-    cdf = graph.edge_cdf if rule.weighted and graph.edge_cdf is not None else None
+    cdf = graph.edge_cdf if rule.weighted else None
     nodes = np.empty((count, length + 1), dtype=graph.indices.dtype)
     crossed = np.empty((count, length) if edges else (0, 0), dtype=np.int64)
-    rows = graph.indptr, graph.indices, _frozen_empty() if cdf is None else cdf
+    rows = graph.indptr, graph.indices, _NO_WEIGHTS if cdf is None else cdf
     jobs = begin.reshape(-1), number.reshape(-1), banned.reshape(-1, 2)
     key, out = np.uint64(make_key(seed)), (nodes, crossed)
     law = 1.0 / rule.p, 1.0 / rule.q, rule.non_backtracking, rule.second_order, graph.is_simple
     bare = cdf is None and not banned.size
+    serial, threaded = kernels.walk_ruled, kernels.walk_ruled_parallel
+    if bare and not rule.second_order:
+        serial, threaded = kernels.walk_uniform, kernels.walk_uniform_parallel
+    elif bare and graph.is_simple and not graph.census.directed:
+        serial, threaded = kernels.walk_plain, kernels.walk_plain_parallel
     with threads_for(threads, count) as parallel:
-        if bare and not rule.second_order:
-            if parallel:
-                kernels.walk_uniform_parallel(rows, jobs, key, out)
-            else:
-                kernels.walk_uniform(rows, jobs, key, 0, count, out)
+        if parallel:
+            threaded(rows, jobs, key, law, out)
         else:
-            plain = bare and graph.is_simple and not graph.census.directed
-            if parallel:
-                (kernels.walk_plain_parallel if plain else kernels.walk_ruled_parallel)(rows, jobs, key, law, out)
-            else:
-                (kernels.walk_plain if plain else kernels.walk_ruled)(rows, jobs, key, law, 0, count, out)
+            serial(rows, jobs, key, law, 0, count, out)
     if edges and graph.edge_ids is not None and len(graph.edge_ids):
         crossed = np.where(crossed < 0, -1, graph.edge_ids[crossed]).astype(np.int64)
     return nodes.reshape(*shape, length + 1), crossed.reshape(*shape, length) if edges else None
 
 
 def has_edge(graph: Graph, source: ArrayLike, target: ArrayLike) -> NDArray[np.bool_]:
-    """Whether the graph has the edges from `source` to `target` (broadcast)."""
+    """Return whether the graph has the edges from `source` to `target` (broadcast)."""
     a, b = np.broadcast_arrays(_integers(source, "source"), _integers(target, "target"))
     if a.size and not (min(a.min(), b.min()) >= 0 and max(a.max(), b.max()) < graph.num_nodes):
-        raise GpmError(f"an end of an edge is outside 0 to {graph.num_nodes - 1}.")
+        raise GpmError(f"An end of an edge is outside 0 to {graph.num_nodes - 1}.")
     found = np.empty(a.size, dtype=np.bool_)
     kernels.has_edges(graph.indptr, graph.indices, a.ravel(), b.ravel(), found)
     return found.reshape(a.shape)
-
-
-def _frozen_empty() -> NDArray[np.int64]:
-    empty = np.empty(0, dtype=np.int64)
-    empty.flags.writeable = False  # the same compiled type as a graph's own arrays
-    return empty
 
 
 def _check_jobs(
@@ -94,10 +89,10 @@ def _check_jobs(
     if number.size and number.min() < 0:
         raise GpmError(f"numbers must not be negative, got {number.min()}.")
     if length < 0:
-        raise GpmError(f"the length of a walk must not be negative, got {length}.")
+        raise GpmError(f"The length of a walk must not be negative, got {length}.")
     if begin.size and not (int(begin.min()) >= 0 and int(begin.max()) < graph.num_nodes):
         bad = int(begin[(begin < 0) | (begin >= graph.num_nodes)].flat[0])
-        raise GpmError(f"no start node {bad}: nodes are numbered 0 to {graph.num_nodes - 1}.")
+        raise GpmError(f"No start node {bad}: nodes are numbered 0 to {graph.num_nodes - 1}.")
     banned = np.empty((0, 2), dtype=np.int64)
     if forbidden is not None and begin.size:
         banned = _integers(forbidden, "forbidden")
@@ -115,6 +110,6 @@ def _integers(values: ArrayLike, name: str) -> NDArray:
 
 
 def _spread(values: NDArray, shape: tuple[int, ...]) -> NDArray[np.int64]:
-    """`values` broadcast to a shape, as contiguous int64; copied only if need be."""
+    """Broadcast values to a shape, as contiguous int64; copy only if necessary."""
     spread = values if values.shape == shape else np.array(np.broadcast_to(values, shape), order="C")
     return np.ascontiguousarray(spread, dtype=np.int64).reshape(shape)

@@ -2,8 +2,8 @@
 
 On a graph larger than the cache a walk is a chain of cache misses. A block of walks therefore advances one step at a
 time, in short loops that each do one thing (read row pointers; draw; read columns), so that many misses are under
-way at once. Binary searches advance in step too, and what cannot be predicted is computed rather than branched on.
-Indices that come out of arrays are made unsigned in hot loops: numba tests signed ones for being negative.
+way at once. Binary searches advance together too, and unpredictable choices are computed rather than branched on.
+Indices read from arrays are made unsigned in hot loops: numba checks signed ones for being negative.
 
 W walks of L steps; `rows` = (indptr, indices, cdf or empty), `jobs` = (starts [W], numbers [W], forbidden [W, 2] or
 empty), `out` = (nodes [W, L+1], edges [W, L] or empty), `law` = (1/p, 1/q, turn back only at dead ends, look back at
@@ -75,10 +75,7 @@ def contains(indptr, indices, node, wanted):  # pragma: no cover - compiled
 
 @njit(nogil=True)
 def _bisect(values, low, size, wanted, count):  # pragma: no cover - compiled
-    """`_lower` for `count` searches in step: `low` becomes the answer. `size` is used up.
-
-    Without branches, so that nothing is mispredicted and the loads of a round are under way together.
-    """
+    """Run `count` searches like `_lower` together, without branches: `low` becomes the result, `size` is consumed."""
     longest = 0
     for i in range(count):
         longest = max(longest, size[i])
@@ -111,7 +108,7 @@ def _start(jobs, key, first, now, state, nodes):  # pragma: no cover - compiled
 
 
 @njit(cache=True, nogil=True)
-def walk_uniform(rows, jobs, key, first, last, out):  # pragma: no cover - compiled
+def walk_uniform(rows, jobs, key, law, first, last, out):  # pragma: no cover - compiled
     indptr, indices, _ = rows
     nodes, edges = out
     all_now, all_state = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.uint64)
@@ -138,7 +135,7 @@ def walk_uniform(rows, jobs, key, first, last, out):  # pragma: no cover - compi
 
 
 class _Block(NamedTuple):
-    """What is known of the walks of a block, an array per fact.
+    """The state of the walks of a block, one array per quantity.
 
     A walk is at `now`, whose row is [begin, stop), and came from `back` (-1: from nowhere), whose row is
     [back_begin, back_stop) less the entries to `back_banned`. Its own row has mass `mass_f` of forbidden entries (to
@@ -179,12 +176,11 @@ _TAKEN, _IN_ROW, _IN_BACK_ROW = 0, 1, 2  # kinds of draws: accepted; to be teste
 
 @njit(cache=True, nogil=True)
 def _open_step(rows, law, count, block, search, weights):  # pragma: no cover - compiled
-    """Weigh the exits of every walk of a block; list the walks that have one. Returns their number.
+    """Weigh the exits of every walk of a block; list the walks that have one, and return their number.
 
-    Three heaps of weight are drawn from: the way back (`weights[0]`, by itself, for it may outweigh all others); the
-    rest, each entry with the lesser of 1 and 1/q, which no test can take away (`weights[1]`: both heaps); and the
-    difference between 1 and 1/q, which goes to neighbours of `back` if q > 1, to the others if q < 1 (`weights[2]`:
-    all three). Masses are integers, so that what is taken away leaves exactly nothing.
+    A draw is from one of three parts, of which `weights` holds running sums: the way back (which may outweigh all
+    others); the rest, each entry with the lesser of 1 and 1/q, always accepted; and the difference between 1 and 1/q,
+    accepted for neighbours of `back` if q > 1, for the others if q < 1. Masses are integers, so differences are exact.
     """
     _, indices, cdf = rows
     back_weight, far, turn, _, simple = law
@@ -264,7 +260,7 @@ def _draw_step(rows, law, count, step, state, block, search, weights):  # pragma
 
 @njit(cache=True, nogil=True)
 def _test_draws(indices, far, count, block, search):  # pragma: no cover - compiled
-    """Keep the draws that found the kind of neighbour they were for; list the other walks. Returns their number."""
+    """Accept the draws that hit the right kind of neighbour; list the other walks, and return their number."""
     tests = np.int64(0)
     for k in range(count):
         search.test[tests] = k
@@ -335,10 +331,10 @@ def walk_ruled(rows, jobs, key, law, first, last, out):  # pragma: no cover - co
 
 @njit(cache=True, nogil=True)
 def walk_plain(rows, jobs, key, law, first, last, out):  # pragma: no cover - compiled
-    """Second-order walks where rows are plain: undirected, unweighted, no parallel edges, nothing forbidden.
+    """Second-order walks on plain rows: undirected, unweighted, no parallel edges, nothing forbidden.
 
-    Then the way back is always in the row, once, and need not be looked for: every entry has the lesser of 1 and 1/q;
-    the way back, if it weighs more, has a heap of its own, and if it weighs less, some of its draws are rejected.
+    Then the way back is in the row exactly once and need not be searched: every entry has the lesser of 1 and 1/q; if
+    the way back weighs more, the excess is a part of its own, and if it weighs less, some of its draws are rejected.
     """
     indptr, indices, _ = rows
     nodes, edges = out
@@ -427,10 +423,10 @@ def walk_plain_parallel(rows, jobs, key, law, out):  # pragma: no cover - compil
 
 
 @njit(cache=True, parallel=True)
-def walk_uniform_parallel(rows, jobs, key, out):  # pragma: no cover - compiled
+def walk_uniform_parallel(rows, jobs, key, law, out):  # pragma: no cover - compiled
     count = jobs[0].size
     for chunk in prange((count + CHUNK - 1) // CHUNK):
-        walk_uniform(rows, jobs, key, chunk * CHUNK, min(count, (chunk + 1) * CHUNK), out)
+        walk_uniform(rows, jobs, key, law, chunk * CHUNK, min(count, (chunk + 1) * CHUNK), out)
 
 
 @njit(cache=True, parallel=True)

@@ -1,4 +1,4 @@
-"""The same walks in plain torch, for any device: bit for bit what the compiled kernel draws."""
+"""The same walks in plain torch, for any device, bit for bit equal to those of the compiled kernels."""
 
 from __future__ import annotations
 
@@ -74,16 +74,16 @@ def walk_tensors(
     forbidden: Tensor | None = None,
     edges: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """Draw walks where the tensors are. Arguments and results as in `gpm.patterns.walks.walk`."""
+    """Draw walks on the device of the tensors. Arguments and results are as in `gpm.patterns.walks.walk`."""
     if length < 0:
-        raise GpmError(f"the length of a walk must not be negative, got {length}.")
+        raise GpmError(f"The length of a walk must not be negative, got {length}.")
     for name, values in (("starts", starts), ("numbers", numbers), ("forbidden", forbidden)):
         if values is not None and (values.is_floating_point() or values.is_complex()):
             raise GpmError(f"{name} must be integers, got {values.dtype}.")
     shape = np.broadcast_shapes(starts.shape, numbers.shape)
     begin, number = (values.long().expand(shape).reshape(-1) for values in (starts, numbers))
     if begin.numel() and not (int(begin.min()) >= 0 and int(begin.max()) < graph.num_nodes):
-        raise GpmError(f"a start node is outside 0 to {graph.num_nodes - 1}.")
+        raise GpmError(f"A start node is outside 0 to {graph.num_nodes - 1}.")
     banned = None if forbidden is None else forbidden.long().expand(*shape, 2).reshape(-1, 2)
     state = mix_tensor(mix_tensor(begin ^ signed(make_key(seed))) + number)
     stepper = _Stepper(graph, rule, state)
@@ -109,7 +109,7 @@ def walk_tensors(
 
 
 def _banned_target(now: Tensor | None, forbidden: Tensor | None) -> Tensor | None:
-    """The node that a walk at `now` may not go to, -1 for none."""
+    """Return the node that a walk at `now` may not go to, -1 for none."""
     if forbidden is None or now is None:
         return None
     a, b = forbidden.unbind(-1)
@@ -117,7 +117,7 @@ def _banned_target(now: Tensor | None, forbidden: Tensor | None) -> Tensor | Non
 
 
 def _take(values: Tensor, at: Tensor) -> Tensor:
-    """`values[at]`, with anything where `at` is out of range (the caller masks it)."""
+    """Return `values[at]`, with arbitrary values where `at` is out of range (the caller masks them)."""
     if not len(values):
         return torch.zeros_like(at)
     return values[at.clamp(0, len(values) - 1)]
@@ -224,7 +224,7 @@ class _Stepper:
         return torch.where(degree > 0, self._lower(self.graph.indices, begin, begin + degree, then), -1)
 
     def _range(self, begin: Tensor, stop: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-        """The entries of each row that lead to the wanted node; an empty range at `begin` for none (negative)."""
+        """Return the range of each row's entries that lead to the wanted node; empty, at `begin`, if it is negative."""
         low = self._lower(self.graph.indices, begin, stop, wanted)
         high = self._lower(self.graph.indices, low, stop, wanted + 1)
         return torch.where(wanted < 0, begin, low), torch.where(wanted < 0, begin, high)
@@ -237,7 +237,7 @@ class _Stepper:
         return low
 
     def _find(self, begin: Tensor, stop: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-        """Whether the wanted nodes stand in the rows [begin, stop), and where they would."""
+        """Return whether the wanted nodes are in the rows [begin, stop), and their insertion points."""
         at = self._lower(self.graph.indices, begin, stop, wanted)
         return (at < stop) & (_take(self.graph.indices, at).long() == wanted), at
 

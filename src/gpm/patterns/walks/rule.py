@@ -6,23 +6,23 @@ from dataclasses import dataclass
 
 from gpm.errors import GpmError
 
-P_RANGE = 1e-6, 1e6  # beyond, weights of one step no longer fit one float
+P_RANGE = 1e-6, 1e6  # beyond it, the weights of one step do not fit one float
 Q_RANGE = 1e-3, 1e3  # a rejected draw costs time in proportion to max(q, 1/q)
 
 
 @dataclass(frozen=True)
 class WalkRule:
-    """How a walk at node v, having come from node t, chooses its next node x among the out-edges of v.
+    r"""The law by which a walk at node v, having come from node t, chooses its next node x among the out-edges of v.
 
-    P(x) is in proportion to w(v, x) * a(t, x): w is the edge weight (1 in an unweighted graph), and, as in node2vec,
-    a = 1/p if x = t, 1 if there is an edge from t to x, and 1/q otherwise. The first step has no t, and a = 1. From a
-    node with no exit the walk stays in place.
+    :math:`P(x) \propto w(v, x) \, a(t, x)`, where w is the edge weight (1 in an unweighted graph) and, as in node2vec,
+    a is 1/p if x = t, 1 if there is an edge from t to x, and 1/q otherwise. The first step has no t, and a = 1. At a
+    node without an exit the walk stays in place.
 
     Args:
-        p: Reluctance to return at once; between 0.000001 and 1000000.
-        q: Reluctance to leave the neighbourhood of t; between 0.001 and 1000.
+        p: Return parameter: the larger, the rarer is an immediate return; between 0.000001 and 1000000.
+        q: In-out parameter: the larger, the closer a walk stays to t; between 0.001 and 1000.
         non_backtracking: Never return at once, unless there is no other exit. Excludes p.
-        weighted: Follow edge weights where the graph has them.
+        weighted: Follow edge weights if the graph has them.
     """
 
     p: float = 1.0

@@ -14,7 +14,7 @@ from torch.nn import functional
 from gpm.errors import GpmError
 from gpm.nn import FeatureTable, LinkPatternMachine
 from gpm.nn.anonymous_path import ShapeVocabulary, describe
-from gpm.nn.feature_map import SparseRows, Table
+from gpm.nn.feature_rows import SparseRows, Table
 from gpm.nn.predictor import Predictor
 from gpm.patterns.tokenizer import Patterns
 from gpm.run.export.signature import list_inputs

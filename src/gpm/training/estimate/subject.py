@@ -19,7 +19,7 @@ from gpm.errors import GpmError
 from gpm.graph.graph import Graph
 from gpm.io.npy import MappedArray
 from gpm.nn import FeatureTable
-from gpm.nn.feature_map import LARGE
+from gpm.nn.feature_rows import LARGE
 from gpm.nn.predictor import Predictor, make_machine
 from gpm.patterns.tokenizer import Tokenizer
 from gpm.tasks import Task, make_task
