@@ -156,12 +156,9 @@ def distinct(table: Table, name: str, limit: int) -> set[str]:
 def read_values(
     table: Table, names: Sequence[str], kinds: Sequence[str], *, zeros: bool = True
 ) -> Iterator[tuple[NDArray, NDArray, NDArray]]:
-    """Yield the row, the index among `names` and the number of every cell.
+    """Yield the row, the index among `names` and the number of every cell, or of nonzero ones.
 
     The number is NaN where the cell is missing, and infinite where the cell is not of its kind.
-
-    Args:
-        zeros: Also yield zeros.
     """
     marked = f"CASE WHEN x IS NOT NULL THEN coalesce({value(table, 'x', 'kind')}, 'inf'::DOUBLE) END"
     read = f"SELECT gpm_row, c, {marked} AS v FROM ({cells(table, names, kinds, rows=True)})"

@@ -6,20 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gpm.data.tables.cell_sql import (
-    DAY,
-    DAYLIKE,
-    FLAG,
-    LARGEST,
-    WORD_COUNT,
-    YES,
-    cells,
-    floats,
-    is_pair,
-    number,
-    passes,
-    split_floats,
-)
+from gpm.data.tables import cell_sql as sql
 
 if TYPE_CHECKING:
     from gpm.data.tables.open_table import Table
@@ -27,16 +14,18 @@ if TYPE_CHECKING:
 _COUNTED = 100_000  # up to this many distinct values are counted exactly in any table,
 _ROWS = 2_000_000  # and any number of them in a table of at most this many rows
 _CODE = "regexp_full_match(x, '[+-]?0[0-9]+|[+-]?[0-9]{16,}')"  # digits that a number would not give back
-_DAY = f"CASE WHEN n IS NULL AND {DAYLIKE.format('x')} THEN {DAY.format('x')} END"
-_FLAG = f"CASE WHEN n IS NULL AND strlen(x) < 6 THEN {FLAG.format('x')} END"
+_DAY = f"CASE WHEN n IS NULL AND {sql.DAYLIKE.format('x')} THEN {sql.DAY.format('x')} END"
+_FLAG = f"CASE WHEN n IS NULL AND strlen(x) < 6 THEN {sql.FLAG.format('x')} END"
 _NAMED = f"CASE WHEN n IS NOT NULL AND (x LIKE '0_%' OR x LIKE '_0_%' OR strlen(x) > 15) THEN {_CODE} END"
-_PAIRED = "greatest(" + ", ".join(f"count_if(f IS NOT NULL AND {is_pair('x', i)})" for i in range(len(YES))) + ")"
+_PAIRED = (
+    "greatest(" + ", ".join(f"count_if(f IS NOT NULL AND {sql.is_pair('x', i)})" for i in range(len(sql.YES))) + ")"
+)
 _FLOAT_COUNTS = {
     "rows": "count(*)",
     "filled": "count(n)",
     "distinct": "approx_count_distinct(n)",
     "numbers": "count(n)",
-    "huge": f"count_if(abs(n) > {LARGEST})",
+    "huge": f"count_if(abs(n) > {sql.LARGEST})",
     "whole": "count_if(n = trunc(n))",
     "zeros": "count_if(n = 0)",
     "low": "min(n)",
@@ -49,7 +38,7 @@ _COUNTS = _FLOAT_COUNTS | {
     "zeros": "count_if(coalesce(n, f) = 0)",
     "flags": _PAIRED,
     "dates": "count(d)",
-    "words": f"avg(CASE WHEN n IS NULL THEN {WORD_COUNT} END)",
+    "words": f"avg(CASE WHEN n IS NULL THEN {sql.WORD_COUNT} END)",
     "commas": "count_if(n IS NOT NULL AND contains(x, ','))",
     "points": "count_if(regexp_full_match(x, '[+-]?[0-9]{1,3}([.][0-9]{3})+'))",
     "absent": "[min(lower(t)) FILTER (x IS NULL), max(lower(t)) FILTER (x IS NULL)]",
@@ -59,40 +48,25 @@ _COUNTS = _FLOAT_COUNTS | {
 
 @dataclass(frozen=True)
 class Profile:
-    """Counts of the cells of a column.
+    """Counts of the cells of a column."""
 
-    Attributes:
-        rows: Rows of the table.
-        filled: Cells that are not missing.
-        distinct: Distinct values among them; within a few percent unless `exact`.
-        numbers, huge, codes, whole: Cells that are numbers; among them too large ones; codes, which are digits with
-            leading zeros or too many for a number; whole numbers.
-        zeros: Cells that are 0 or no.
-        low, high: Range of the numbers.
-        flags, dates: Cells that are yes or no, all in the same pair of words; dates.
-        words: Words per cell, on average.
-        commas, points: Numbers with a decimal comma; cells whose point may separate thousands.
-        absent: Words that stand for a missing cell.
-        odd: A cell that is not a number.
-    """
-
-    rows: int = 0
-    filled: int = 0
-    distinct: int = 0
-    numbers: int = 0
-    huge: int = 0
-    codes: int = 0
-    whole: int = 0
-    zeros: int = 0
-    low: float = 0.0
+    rows: int = 0  # of the table
+    filled: int = 0  # cells that are not missing
+    distinct: int = 0  # distinct values among them; within a few percent unless `exact`
+    numbers: int = 0  # cells that are numbers
+    huge: int = 0  # numbers that are too large
+    codes: int = 0  # numbers with leading zeros or too many digits
+    whole: int = 0  # numbers that are integers
+    zeros: int = 0  # cells that are 0 or no
+    low: float = 0.0  # range of the numbers
     high: float = 0.0
-    flags: int = 0
+    flags: int = 0  # cells that are yes or no, all in the same pair of words
     dates: int = 0
-    words: float = 0.0
-    commas: int = 0
-    points: int = 0
-    absent: tuple[str, ...] = ()
-    odd: str = ""
+    words: float = 0.0  # words per cell, on average
+    commas: int = 0  # numbers with a decimal comma
+    points: int = 0  # cells whose point may separate thousands
+    absent: tuple[str, ...] = ()  # words that stand for a missing cell
+    odd: str = ""  # a cell that is not a number
     exact: bool = False
 
     @property
@@ -130,17 +104,17 @@ class Profile:
 def profile(table: Table, names: Sequence[str]) -> dict[str, Profile]:
     """Count what some columns of a table contain."""
     profiles = {name: Profile(exact=True) for name in names}
-    numbers, others = split_floats(table, names)
-    for group in passes(others):
-        read = f"SELECT c, t, x, {number(table, 'x')} AS n FROM ({cells(table, group)})"
+    numbers, others = sql.split_floats(table, names)
+    for group in sql.passes(others):
+        read = f"SELECT c, t, x, {sql.number(table, 'x')} AS n FROM ({sql.cells(table, group)})"
         read = f"SELECT *, {_FLAG} AS f, {_DAY} AS d, {_NAMED} AS code FROM ({read})"
         profiles |= _count(table, group, read, _COUNTS)
-    for group in passes(numbers):
-        profiles |= _count(table, group, floats(table, group), _FLOAT_COUNTS)
+    for group in sql.passes(numbers):
+        profiles |= _count(table, group, sql.floats(table, group), _FLOAT_COUNTS)
     few = [name for name, p in profiles.items() if p.rows <= _ROWS or p.distinct <= _COUNTED]
     few = [n for n in few if not profiles[n].is_date and (profiles[n].is_whole or not profiles[n].is_number)]
-    for group in passes(few):
-        values = f"SELECT c, x FROM ({cells(table, group)}) WHERE x IS NOT NULL GROUP BY c, x"
+    for group in sql.passes(few):
+        values = f"SELECT c, x FROM ({sql.cells(table, group)}) WHERE x IS NOT NULL GROUP BY c, x"
         for index, count in table.fetch(f"SELECT c, count(*) FROM ({values}) GROUP BY c"):
             profiles[group[index]] = replace(profiles[group[index]], distinct=count, exact=True)
     return profiles
@@ -162,7 +136,7 @@ def compare(table: Table, names: Sequence[str], target: str) -> tuple[list[str],
         Columns that equal the target in every row, and columns whose values correspond to the target's one to one.
     """
     copies, twins = [], []
-    for group in passes(names):
+    for group in sql.passes(names):
         for index, differ, one_to_one in table.fetch(_compare(table, group, target)):
             if not differ:
                 copies.append(group[index])
@@ -173,7 +147,7 @@ def compare(table: Table, names: Sequence[str], target: str) -> tuple[list[str],
 
 def _compare(table: Table, names: Sequence[str], target: str) -> str:
     """Select, per column, whether it ever differs from the target, and whether it is one-to-one with it."""
-    read = f"SELECT c, x, y FROM ({cells(table, names, beside=target)}) WHERE y IS NOT NULL"
+    read = f"SELECT c, x, y FROM ({sql.cells(table, names, beside=target)}) WHERE y IS NOT NULL"
     pairs = f"SELECT c, x, y, bool_or(x IS DISTINCT FROM y) AS differ FROM ({read}) GROUP BY ALL"
     partners = "SELECT c, max(n) AS most FROM (SELECT c, count(*) AS n FROM pairs GROUP BY c, {0}) GROUP BY c"
     counts = "SELECT c, bool_or(differ) AS differ, count(*) AS pairs, count(x) AS filled FROM pairs GROUP BY c"

@@ -31,17 +31,11 @@ _MAYBE_IDS = ("ids", "nodes", "uid", "key", "user_id", "user", "name", "index") 
 
 @dataclass
 class Draft:
-    """A table whose columns are being assigned roles.
+    """A table whose columns are being assigned roles."""
 
-    Attributes:
-        name: edges, nodes or graphs.
-        table: The table.
-        columns: Columns with a role so far.
-    """
-
-    name: str
+    name: str  # edges, nodes or graphs
     table: Table
-    columns: dict[str, Column]
+    columns: dict[str, Column]  # columns with a role so far
 
     def having(self, role: str) -> list[str]:
         """Return the columns of a role."""
@@ -102,12 +96,9 @@ def in_yaml(table: str, role: str, name: str = "NAME") -> str:
 
 
 def find_targets(homes: Sequence[Draft], drafts: Sequence[Draft], names: Sequence[str]) -> None:
-    """Find the columns to predict; columns of the same name in other tables are ignored, as they may leak the target.
+    """Find the columns to predict in the first of the tables `homes`, by the user's names or as the YAML says.
 
-    Args:
-        homes: Tables that may contain targets, the best first.
-        drafts: All tables.
-        names: Column names from the user; the YAML must agree with them.
+    Columns of the same name in other tables are ignored, as they may leak the target.
     """
     described = [(home, column) for home in homes for column in home.having("target")]
     marked = []
@@ -229,10 +220,7 @@ def find_graph(drafts: Sequence[Draft], name: str) -> None:
 def find_split(home: Draft | None, drafts: Sequence[Draft], name: str) -> None:
     """Find the column that says train, val or test: the one that the user names, else one with a usual name.
 
-    Args:
-        home: The table with the targets; None for links.
-        drafts: All tables.
-        name: Column name from the user.
+    It must be in the table of the targets, `home`, which is None for links.
     """
     if name and home is None:
         raise GpmError(f"--split {name}: a split column is for nodes or graphs; split links with --split 60/20/20.")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gpm.data.tables.cell_sql import (
-    LARGEST,
-    cells,
-    coded,
-    most_frequent,
-    passes,
-    read_values,
-    refuse,
-    split_floats,
-)
+from gpm.data.tables import cell_sql as sql
 from gpm.data.tables.fit_encoding import NUMBERS
 from gpm.data.tables.session import quote
 from gpm.io.npy import create_array
@@ -43,23 +35,14 @@ Entries = tuple[NDArray, NDArray, NDArray]  # row, column and value of each
 
 @dataclass
 class Unseen:
-    """What a table contains that the table of the training did not.
+    """What a table contains that the table of the training did not; counts are by column."""
 
-    Attributes:
-        missing_columns: Features without a column; all their cells count as missing.
-        new_columns: Columns that training did not have; they are not read.
-        values: The most frequent new values of categories with their counts, by column.
-        rows: Count of rows with a new value, by column.
-        far: Count of numbers outside the training range by more than its width, by column.
-        empty: Count of missing cells in columns that had none in training; they count as the mean, or as no.
-    """
-
-    missing_columns: list[str] = field(default_factory=list)
-    new_columns: list[str] = field(default_factory=list)
-    values: dict[str, dict[str, int]] = field(default_factory=dict)
-    rows: dict[str, int] = field(default_factory=dict)
-    far: dict[str, int] = field(default_factory=dict)
-    empty: dict[str, int] = field(default_factory=dict)
+    missing_columns: list[str] = field(default_factory=list)  # features without a column: all cells count as missing
+    new_columns: list[str] = field(default_factory=list)  # columns that training did not have: they are not read
+    values: dict[str, dict[str, int]] = field(default_factory=dict)  # most frequent new values of categories
+    rows: dict[str, int] = field(default_factory=dict)  # rows with a new value
+    far: dict[str, int] = field(default_factory=dict)  # numbers outside the training range by more than its width
+    empty: dict[str, int] = field(default_factory=dict)  # missing cells, where none were in training
 
     def sentences(self) -> list[str]:
         """Describe what is new, one sentence each."""
@@ -117,13 +100,20 @@ def encode(
     at, made = _place(place, rows, table.count())
     wide = width(encoding)
     sparse = may_be_sparse and wide and sum(entry["fill"] for entry in encoding) < SPARSE_BELOW * wide
-    sink: _Dense | _Sparse = _Sparse(rows, wide) if sparse else _Dense(rows, wide, path)
-    for row, column, values in _read(table, encoding, unseen):
-        kept = at[row] >= 0
-        sink.put(at[row[kept]], column[kept], values[kept])
-    for row, column, values in _read_nothing(table, encoding, made):
-        sink.put(row, column, values)
-    return sink.finish(), unseen
+    found = ((at[row], column, values) for row, column, values in _read(table, encoding, unseen))
+    entries = chain(
+        ((row[row >= 0], column[row >= 0], values[row >= 0]) for row, column, values in found),
+        _read_nothing(table, encoding, made),
+    )
+    if sparse:
+        return _as_sparse(entries, (rows, wide)), unseen
+    shape = (rows, wide)
+    features = np.zeros(shape, np.float32) if path is None else create_array(path, np.float32, shape)
+    for row, column, values in entries:
+        features[row, column] = values
+    if isinstance(features, np.memmap):
+        features.flush()
+    return features, unseen
 
 
 def width(encoding: Encoding) -> int:
@@ -169,20 +159,20 @@ def _read(table: Table, encoding: Encoding, unseen: Unseen) -> Iterator[Entries]
     offsets = _offsets(encoding)
     for kinds, read in ((NUMBERS, _read_numbers), (("category",), _read_categories), (("text",), _read_texts)):
         there = [i for i, e in enumerate(encoding) if e["kind"] in kinds and e["column"] in table.columns]
-        for chosen in passes(there):
+        for chosen in sql.passes(there):
             yield from read(table, [encoding[i] for i in chosen], offsets[chosen], unseen)
 
 
 def _read_numbers(table: Table, entries: Encoding, first: NDArray, unseen: Unseen) -> Iterator[Entries]:
     mean, std, low, high = (np.array([entry[key] for entry in entries]) for key in ("mean", "std", "low", "high"))
-    limit = np.where((mean == 0) & (std == 1), LARGEST, _FURTHEST)
+    limit = np.where((mean == 0) & (std == 1), sql.LARGEST, _FURTHEST)
     flagged = np.array([entry["missing"] for entry in entries])
     far, empty = np.zeros(len(entries), dtype=np.int64), np.zeros(len(entries), dtype=np.int64)
     zeros = bool((mean != 0).any())  # zeros of a bag of words need not be read
     for row, c, v in _read_values(table, entries, zeros):
-        if (wrong := np.flatnonzero(np.abs(v) > LARGEST)).size:
+        if (wrong := np.flatnonzero(np.abs(v) > sql.LARGEST)).size:
             entry = entries[c[wrong[0]]]
-            raise refuse(table, entry["column"], entry["kind"])
+            raise sql.refuse(table, entry["column"], entry["kind"])
         gone = np.isnan(v)
         reach = (high - low)[c]
         far += np.bincount(c[(v < low[c] - reach) | (v > high[c] + reach)], minlength=len(entries))
@@ -199,14 +189,14 @@ def _read_numbers(table: Table, entries: Encoding, first: NDArray, unseen: Unsee
 
 def _read_values(table: Table, entries: Encoding, zeros: bool) -> Iterator[Entries]:
     """Yield row, entry and number of every cell, as `read_values` does; cells that are floats are not parsed."""
-    plain, _ = split_floats(table, (entry["column"] for entry in entries if entry["kind"] == "number"))
+    plain, _ = sql.split_floats(table, (entry["column"] for entry in entries if entry["kind"] == "number"))
     is_plain = np.array([entry["column"] in set(plain) for entry in entries])
     if plain:
         yield from _read_floats(table, np.flatnonzero(is_plain), plain, zeros)
     if not is_plain.all():
         index = np.flatnonzero(~is_plain)
         columns, kinds = ([entries[int(i)][key] for i in index] for key in ("column", "kind"))
-        yield from ((row, index[c], v) for row, c, v in read_values(table, columns, kinds, zeros=zeros))
+        yield from ((row, index[c], v) for row, c, v in sql.read_values(table, columns, kinds, zeros=zeros))
 
 
 def _read_floats(table: Table, index: NDArray, names: Sequence[str], zeros: bool) -> Iterator[Entries]:
@@ -223,7 +213,7 @@ def _read_floats(table: Table, index: NDArray, names: Sequence[str], zeros: bool
 def _read_categories(table: Table, entries: Encoding, first: NDArray, unseen: Unseen) -> Iterator[Entries]:
     sizes, other = np.array([len(e["values"]) for e in entries]), np.array([e["other"] for e in entries])
     new = 0
-    with coded(table, [e["column"] for e in entries], [e["values"] for e in entries]) as read:
+    with sql.coded(table, [e["column"] for e in entries], [e["values"] for e in entries]) as read:
         for frame in table.chunks(f"SELECT gpm_row, c, k FROM ({read})"):
             row, c, k = (frame[key].to_numpy() for key in ("gpm_row", "c", "k"))
             k = np.where((k < 0) & other[c], sizes[c], k)
@@ -233,14 +223,16 @@ def _read_categories(table: Table, entries: Encoding, first: NDArray, unseen: Un
         if new:
             strict = ", ".join(str(i) for i in np.flatnonzero(~other))
             unknown = f"SELECT c, t FROM ({read}) WHERE k < 0 AND c IN ({strict})"
-            for i, value, count, _, total in table.fetch(most_frequent(unknown, "t", _NAMED)):
+            for i, value, count, _, total in table.fetch(sql.most_frequent(unknown, "t", _NAMED)):
                 unseen.values.setdefault(entries[i]["column"], {})[value] = int(count)
                 unseen.rows[entries[i]["column"]] = int(total)
 
 
 def _read_texts(table: Table, entries: Encoding, first: NDArray, unseen: Unseen) -> Iterator[Entries]:
     buckets = np.array([entry["buckets"] for entry in entries])
-    read = f"SELECT gpm_row, c, x FROM ({cells(table, [e['column'] for e in entries], rows=True)}) WHERE x IS NOT NULL"
+    read = (
+        f"SELECT gpm_row, c, x FROM ({sql.cells(table, [e['column'] for e in entries], rows=True)}) WHERE x IS NOT NULL"
+    )
     for frame in table.chunks(read, _TEXTS):
         c = frame["c"].to_numpy()
         words = [_TOKEN.findall(text.lower()) for text in frame["x"]]
@@ -267,37 +259,15 @@ def _read_nothing(table: Table, encoding: Encoding, made: NDArray[np.bool_]) -> 
             yield rows, np.full(len(rows), first + 1), np.ones(len(rows))
 
 
-class _Dense:
-    """Features as an array, in memory or on disk."""
-
-    def __init__(self, rows: int, columns: int, path: Path | None) -> None:
-        shape = (rows, columns)
-        self.array = np.zeros(shape, np.float32) if path is None else create_array(path, np.float32, shape)
-
-    def put(self, row: NDArray, column: NDArray, values: NDArray) -> None:
-        self.array[row, column] = values
-
-    def finish(self) -> NDArray[np.float32]:
-        if isinstance(self.array, np.memmap):
-            self.array.flush()
-        return self.array
-
-
-class _Sparse:
-    """Features as compressed sparse rows; entries are collected and sorted at the end."""
-
-    def __init__(self, rows: int, columns: int) -> None:
-        self.shape = rows, columns
-        self.kind = np.int32 if max(self.shape) < 2**31 else np.int64
-        self.parts: list[Entries] = []
-        self.put(*[np.empty(0)] * 3)
-
-    def put(self, row: NDArray, column: NDArray, values: NDArray) -> None:
-        self.parts.append((row.astype(self.kind), column.astype(self.kind), values.astype(np.float32)))
-
-    def finish(self) -> sp.csr_array:
-        row, column, values = (np.concatenate(part) for part in zip(*self.parts, strict=True))
-        self.parts.clear()
-        matrix = sp.coo_array((values, (row, column)), shape=self.shape).tocsr()
-        matrix.sort_indices()
-        return matrix
+def _as_sparse(entries: Iterable[Entries], shape: tuple[int, int]) -> sp.csr_array:
+    """Collect the entries of the features as compressed sparse rows."""
+    kind = np.int32 if max(shape) < 2**31 else np.int64
+    types = (kind, kind, np.float32)
+    parts = [[a.astype(dtype) for a, dtype in zip(entry, types, strict=True)] for entry in entries]
+    row, column, values = (
+        np.concatenate([np.empty(0, dtype), *(part[i] for part in parts)]) for i, dtype in enumerate(types)
+    )
+    del parts
+    matrix = sp.coo_array((values, (row, column)), shape=shape).tocsr()
+    matrix.sort_indices()
+    return matrix

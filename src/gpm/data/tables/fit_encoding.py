@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gpm.data.tables.cell_sql import (
-    LARGEST,
-    WORD_COUNT,
-    cells,
-    coded,
-    floats,
-    most_frequent,
-    passes,
-    refuse,
-    split_floats,
-    value,
-)
+from gpm.data.tables import cell_sql as sql
 from gpm.data.tables.column_kinds import BUCKETS, MOST_VALUES, is_bag
 from gpm.data.tables.schema import MOST_BUCKETS
 from gpm.errors import GpmError
@@ -82,7 +71,7 @@ def _is_entry(entry: dict[str, Any]) -> bool:
     else:
         fits = kind in NUMBERS and isinstance(entry.get("missing"), bool)
         numbers += [entry.get(key) for key in ("mean", "std", "low", "high")]
-    finite = all(type(number) in (int, float) and abs(number) <= LARGEST for number in numbers)
+    finite = all(type(number) in (int, float) and abs(number) <= sql.LARGEST for number in numbers)
     return fits and isinstance(entry.get("column"), str) and finite
 
 
@@ -90,12 +79,12 @@ def _fit_numbers(table: Table, kinds: Mapping[str, str], plain: bool) -> dict[st
     counted: dict[str, list[Any]] = {}
     ones: dict[str, int] = {}
     for names, read in _read_numbers(table, kinds):
-        wrong = f"count_if(x IS NOT NULL AND (v IS NULL OR abs(v) > {LARGEST}))"
+        wrong = f"count_if(x IS NOT NULL AND (v IS NULL OR abs(v) > {sql.LARGEST}))"
         zeros, bits = (f"coalesce(count_if(v = {number}), 0)" for number in (0, 1))
         counts = f"{wrong}, count(*), count(v), {zeros}, min(v), max(v), favg(v), stddev_pop(v), {bits}"
         for index, mistakes, *row in table.fetch(f"SELECT c, {counts} FROM ({read}) GROUP BY c ORDER BY c"):
             if mistakes:
-                raise refuse(table, names[index], kinds[names[index]])
+                raise sql.refuse(table, names[index], kinds[names[index]])
             *counted[names[index]], ones[names[index]] = row
     binary = {name: row[2] + ones[name] == row[1] for name, row in counted.items()}
     keep = plain and is_bag((low or 0.0, binary[n], zeros, rows) for n, (rows, _, zeros, low, *_) in counted.items())
@@ -105,12 +94,12 @@ def _fit_numbers(table: Table, kinds: Mapping[str, str], plain: bool) -> dict[st
 
 def _read_numbers(table: Table, kinds: Mapping[str, str]) -> Iterator[tuple[Sequence[str], str]]:
     """Yield some columns at a time, and SQL of their cells: `c`, `x` (NULL if missing) and the number `v`."""
-    plain, _ = split_floats(table, (name for name, kind in kinds.items() if kind == "number"))
-    for names in passes(plain):
-        yield names, f"SELECT c, n AS x, n AS v FROM ({floats(table, names)})"
-    for names in passes([name for name in kinds if name not in set(plain)]):
-        read = cells(table, names, [kinds[name] for name in names])
-        yield names, f"SELECT c, x, {value(table, 'x', 'kind')} AS v FROM ({read})"
+    plain, _ = sql.split_floats(table, (name for name, kind in kinds.items() if kind == "number"))
+    for names in sql.passes(plain):
+        yield names, f"SELECT c, n AS x, n AS v FROM ({sql.floats(table, names)})"
+    for names in sql.passes([name for name in kinds if name not in set(plain)]):
+        read = sql.cells(table, names, [kinds[name] for name in names])
+        yield names, f"SELECT c, x, {sql.value(table, 'x', 'kind')} AS v FROM ({read})"
 
 
 def _scale(
@@ -137,8 +126,8 @@ def _fit_categories(table: Table, columns: Mapping[str, Column]) -> dict[str, di
     names = [name for name in columns if name not in fitted]
     if not names:
         return fitted
-    read = f"SELECT c, x FROM ({cells(table, names)}) WHERE x IS NOT NULL"
-    kept = table.fetch(most_frequent(read, "x", MOST_VALUES + 1))
+    read = f"SELECT c, x FROM ({sql.cells(table, names)}) WHERE x IS NOT NULL"
+    kept = table.fetch(sql.most_frequent(read, "x", MOST_VALUES + 1))
     rows = max(table.count(), 1)
     for index, name in enumerate(names):
         mine = [(x, nth, total) for c, x, _, nth, total in kept if c == index]
@@ -150,7 +139,7 @@ def _fit_categories(table: Table, columns: Mapping[str, Column]) -> dict[str, di
 
 def _check_values(table: Table, name: str, values: Sequence[str]) -> None:
     """Refuse a list of categories if the column has none of them: capitals, blanks or the column are wrong."""
-    with coded(table, [name], [values]) as read:
+    with sql.coded(table, [name], [values]) as read:
         listed, other = table.fetch(f"SELECT count_if(k >= 0), min(t) FILTER (k < 0) FROM ({read})")[0]
     if other is not None and not listed:
         raise GpmError(
@@ -162,7 +151,9 @@ def _check_values(table: Table, name: str, values: Sequence[str]) -> None:
 def _fit_texts(table: Table, columns: Mapping[str, Column]) -> dict[str, dict[str, Any]]:
     if not columns:
         return {}
-    words = dict(table.fetch(f"SELECT c, sum({WORD_COUNT}) / count(*) FROM ({cells(table, list(columns))}) GROUP BY c"))
+    words = dict(
+        table.fetch(f"SELECT c, sum({sql.WORD_COUNT}) / count(*) FROM ({sql.cells(table, list(columns))}) GROUP BY c")
+    )
     sizes = [column.buckets or BUCKETS for column in columns.values()]
     return {
         name: {"buckets": size, "fill": float(min(words.get(index) or 0.0, size))}

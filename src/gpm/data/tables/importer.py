@@ -104,9 +104,9 @@ def show_tables(edges: Any, *, nodes: Any = None, graphs: Any = None, **options:
 
 
 def _write(opened: Opened, writer: GraphWriter, origin: Origin | None, progress: bool) -> None:
-    schema, base, tables = opened.schema, opened.edges.base, opened.tables
-    roles = schema.tables()
-    ends = Ends(opened.edges, *(roles["edges"].one(role) for role in ("source", "target", "weight", "graph")))
+    schema, tables, roles = opened.schema, opened.tables, opened.schema.tables()
+    base = tables["edges"].base
+    ends = Ends(tables["edges"], *(roles["edges"].one(role) for role in ("source", "target", "weight", "graph")))
     nodes, graphs = (
         Listed(tables[name], *(roles[name].one(role) for role in columns)) if name in tables else None
         for name, columns in (("nodes", ("id", "graph")), ("graphs", ("graph",)))

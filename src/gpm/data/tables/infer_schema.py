@@ -7,19 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpm.data.cells_gone import UNKNOWN
+from gpm.data.tables import column_roles as roles
 from gpm.data.tables.cell_sql import cell, filled, refuse
 from gpm.data.tables.column_kinds import feature_column, is_spoiled_number, mark_bag, target_columns
 from gpm.data.tables.column_profile import Profile, compare, profile
-from gpm.data.tables.column_roles import (
-    Draft,
-    find_direction,
-    find_ends,
-    find_graph,
-    find_id,
-    find_split,
-    find_targets,
-    find_weight,
-)
 from gpm.data.tables.schema import Column, Schema, TableSchema
 from gpm.errors import GpmError, nearest
 
@@ -65,15 +56,15 @@ def infer(
     homes = [drafts[name] for name in HOMES[task] if name in drafts]
     every = list(drafts.values())
     if homes:
-        find_targets(homes, every, target)
+        roles.find_targets(homes, every, target)
     if many:
-        find_graph(every, graph)
-    find_ends(drafts["edges"])
-    find_weight(drafts["edges"])
-    find_direction(drafts["edges"], directed or given.directed)
-    find_split(homes[0] if homes else None, every, split)
+        roles.find_graph(every, graph)
+    roles.find_ends(drafts["edges"])
+    roles.find_weight(drafts["edges"])
+    roles.find_direction(drafts["edges"], directed or given.directed)
+    roles.find_split(homes[0] if homes else None, every, split)
     if nodes is not None:
-        find_id(drafts["nodes"])
+        roles.find_id(drafts["nodes"])
     inferred = {name: _infer_kinds(draft, given, task) for name, draft in drafts.items()}
     if task == "graph" and "nodes" in drafts:
         _check_graphs(drafts["nodes"])
@@ -89,7 +80,7 @@ def examples(table: Table) -> dict[str, str]:
     return {name: next((cell for cell in cells if cell.strip().lower() not in UNKNOWN), "") for name, cells in columns}
 
 
-def _draft(name: str, table: Table, given: Schema) -> Draft:
+def _draft(name: str, table: Table, given: Schema) -> roles.Draft:
     """Start with the columns that the user describes, which must exist; lists and structures are ignored."""
     described = given.tables().get(name, TableSchema()).columns
     for column in described:
@@ -101,10 +92,10 @@ def _draft(name: str, table: Table, given: Schema) -> Draft:
         for column, kind in table.types.items()
         if kind.endswith("]") or kind.startswith(_NESTED)
     }
-    return Draft(name, table, nested | dict(described))
+    return roles.Draft(name, table, nested | dict(described))
 
 
-def _choose_task(drafts: dict[str, Draft], task: str, target: list[str], many: bool, given: Schema) -> str:
+def _choose_task(drafts: dict[str, roles.Draft], task: str, target: list[str], many: bool, given: Schema) -> str:
     tasks = {task, given.task} - {"auto"}
     if len(tasks) > 1:
         raise GpmError(f"The task is {given.task} in the YAML, but {task} in the command; keep one of them.")
@@ -129,7 +120,7 @@ def _choose_task(drafts: dict[str, Draft], task: str, target: list[str], many: b
     return chosen
 
 
-def _infer_kinds(draft: Draft, given: Schema, task: str) -> TableSchema:
+def _infer_kinds(draft: roles.Draft, given: Schema, task: str) -> TableSchema:
     """Choose the kinds of features and targets by all their cells."""
     table, settled = draft.table, dict(draft.columns)
     open_roles = ("feature", "target") if draft.name != "edges" else ("feature",)
@@ -156,7 +147,7 @@ def _infer_kinds(draft: Draft, given: Schema, task: str) -> TableSchema:
     return TableSchema(str(table.path or file), dict(table.options), columns)
 
 
-def _one_per_graph(nodes: Draft) -> Table:
+def _one_per_graph(nodes: roles.Draft) -> Table:
     """Select one row of each graph, so that a target of graphs is counted once for each."""
     (graph,) = nodes.having("graph")
     view, key = f"{nodes.table.view}_graphs", cell(nodes.table, graph)
@@ -193,7 +184,7 @@ def _warn_of_copies(table: Table, columns: dict[str, Column], profiles: dict[str
             columns[name] = replace(columns[name], why=f"{columns[name].why}; {why}" if columns[name].why else why)
 
 
-def _check_graphs(nodes: Draft) -> None:
+def _check_graphs(nodes: roles.Draft) -> None:
     """Check that targets and splits of graphs in the nodes table are the same for all nodes of a graph."""
     table, (graph,) = nodes.table, nodes.having("graph")
     for name in nodes.having("target") + nodes.having("split"):

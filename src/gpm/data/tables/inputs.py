@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,60 +24,36 @@ GRAPH = "graph"  # column with the name of the file that a row comes from
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """The rows of several files, one file after the other.
-
-    Attributes:
-        frame: The rows.
-        files: The files.
-        starts: The first row of each file.
-        options: Options of the files, if they are text.
-    """
+    """The rows of several files, one file after the other."""
 
     frame: pd.DataFrame
     files: Sequence[Path]
-    starts: Sequence[int]
-    options: dict[str, Any]
+    starts: Sequence[int]  # the first row of each file
+    options: dict[str, Any]  # options of the files, if they are text
 
     def open(self, base: duckdb.DuckDBPyConnection, title: str) -> Table:
         """Open all rows as one table."""
-        plain = open_table(base, self.frame, title=title)
-        return StackedTable(base, plain.view, plain.columns, plain.types, title, None, self.options, self)
+        return replace(open_table(base, self.frame, title=title), options=self.options, locate=self.locate)
 
-
-@dataclass(frozen=True)
-class StackedTable(Table):
-    """A table whose rows come from several files."""
-
-    stack: Stack | None = field(default=None, compare=False)
-
-    def where(self, row: int) -> str:
+    def locate(self, row: int) -> str:
         """Return the file of a row, and the line in it."""
-        assert self.stack is not None
-        index = bisect_right(self.stack.starts, row) - 1
+        index = bisect_right(self.starts, row) - 1
         with connect() as base:
-            table = open_table(base, self.stack.files[index], options=self.stack.options)
-            return table.where(row - self.stack.starts[index])
+            table = open_table(base, self.files[index], options=self.options)
+            return table.where(row - self.starts[index])
 
 
 @dataclass(frozen=True)
 class Gathered:
-    """The inputs of an import.
-
-    Attributes:
-        edges, nodes, graphs: A file, a data frame, or the rows of several files; None if absent.
-        directed: A network file declares its edges directed.
-        graph: Column with the name of the graph, for a folder with one file per graph.
-        title: Name of the graph.
-        file: The network file or folder that was read; empty for plain tables.
-    """
+    """The inputs of an import."""
 
     edges: Path | pd.DataFrame | Stack
     nodes: Path | pd.DataFrame | None
     graphs: Path | pd.DataFrame | None
-    directed: bool = False
-    graph: str = ""
+    directed: bool = False  # a network file declares its edges directed
+    graph: str = ""  # column with the name of the graph, for a folder with one file per graph
     title: str = "graph"
-    file: str = ""
+    file: str = ""  # the network file or folder that was read; empty for plain tables
     is_network: bool = False
 
     def open(self, base: Any, name: str, options: Mapping[str, Any], names: Sequence[str]) -> Table | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import numpy as np
 from numba import njit
@@ -51,21 +50,20 @@ def reorder_rows(writer: GraphWriter, order: NDArray[np.int64]) -> None:
     indptr = np.array(map_part(writer.path("indptr")))
     rank = rank_of(order)
     there = [key for key in ("indices", "edge_ids", "edge_weight") if writer.path(key).exists()]
-    for key in there:
-        writer.path(key).rename(_old(writer, key))
-    old = {key: map_part(_old(writer, key)) for key in there}
+    moved = {key: writer.path(key).rename(writer.scratch / f"given-{key}.npy") for key in there}
+    old = {key: map_part(path) for key, path in moved.items()}
     with ExitStack() as stack:
         new = {key: stack.enter_context(writer.grow(key, array.dtype)) for key, array in old.items()}
         for entries, columns in _permuted(indptr, old["indices"], order, rank, with_index=len(there) > 1):
             for key in there:
                 new[key].append(columns if key == "indices" else old[key][entries])
-    moved = np.concatenate([[0], np.cumsum(np.diff(indptr)[order])])
-    writer.put("indptr", moved)
+    indptr = np.concatenate([[0], np.cumsum(np.diff(indptr)[order])])
+    writer.put("indptr", indptr)
     if "edge_weight" in there:
-        write_sums(writer, moved)
+        write_sums(writer, indptr)
     del old
-    for key in there:
-        _old(writer, key).unlink()
+    for path in moved.values():
+        path.unlink()
 
 
 def rank_of(order: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -73,10 +71,6 @@ def rank_of(order: NDArray[np.int64]) -> NDArray[np.int64]:
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     return rank
-
-
-def _old(writer: GraphWriter, key: str) -> Path:
-    return writer.scratch / f"given-{key}.npy"
 
 
 def _permuted(

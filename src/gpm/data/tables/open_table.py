@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -41,6 +41,7 @@ class Table:
         title: Name of the table in messages: the file name.
         path: The file; None for a data frame.
         options: Options of a text file: delimiter, header and trim.
+        locate: Returns the location of a row, if the rows come from several files.
     """
 
     base: duckdb.DuckDBPyConnection
@@ -50,6 +51,7 @@ class Table:
     title: str
     path: Path | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    locate: Callable[[int], str] | None = field(default=None, compare=False)
 
     def numbered(self) -> str:
         """Return a relation with `columns` and a BIGINT column gpm_row: 0, 1, 2, ... in file order."""
@@ -57,6 +59,8 @@ class Table:
 
     def where(self, row: int) -> str:
         """Return the location of a row: "edges.csv, line 18", or "edges.parquet, row 17" counted from 1."""
+        if self.locate is not None:
+            return self.locate(row)
         if self.path is not None and self.options:
             return f"{self.title}, line {find_line(self.path, read_form(self.path, self.options), row)}"
         if self.path is not None and self.path.suffix.lower() in JSON_FILES:
@@ -155,12 +159,7 @@ def _new_view() -> str:
 def _create_views(
     base: duckdb.DuckDBPyConnection, view: str, select: str, title: str, path: Path | None = None, number: str = ""
 ) -> Table:
-    """Create the two views of a table, with and without row numbers.
-
-    Args:
-        select: SQL that selects the columns.
-        number: SQL that selects the columns and gpm_row. Default: count the rows.
-    """
+    """Create the views of a table: `select` its columns, and `number` its rows (by default by counting them)."""
     base.execute(f"CREATE TEMP VIEW {view} AS {select}")
     count = f"SELECT *, row_number() OVER () - 1 AS gpm_row FROM {view}"
     base.execute(f"CREATE TEMP VIEW {view}_numbered AS {number or count}")

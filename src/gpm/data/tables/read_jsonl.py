@@ -29,7 +29,7 @@ def select_records(base: duckdb.DuckDBPyConnection, path: Path) -> str:
     keys = _find_keys(base, path, objects)
     if not keys:
         raise GpmError(f'{path.name} has no rows; write one object per line, such as {{"id": "a"}}.')
-    paths = "[" + ", ".join(literal(_pointer(key)) for key in keys) + "]"
+    paths = "[" + ", ".join(literal("/" + key.replace("~", "~0").replace("/", "~1")) for key in keys) + "]"
     cells = f"(SELECT json_extract_string(json, {paths}) AS c, json_type(json, {paths}) AS t FROM {objects})"
     counts = ", ".join(
         f"list(DISTINCT t[{i}]), count(c[{i}]) = count(TRY_CAST(c[{i}] AS BIGINT)), "
@@ -94,10 +94,6 @@ def _find_keys(base: duckdb.DuckDBPyConnection, path: Path, objects: str) -> lis
     keys = list(dict.fromkeys([*(first[0][0] if first else []), *(key for (key,) in listed)]))
     check_names(path.name, keys)
     return keys
-
-
-def _pointer(key: str) -> str:
-    return "/" + key.replace("~", "~0").replace("/", "~1")
 
 
 def _type(types: list[str | None], whole: bool, long: bool) -> str:

@@ -100,18 +100,12 @@ def _read_networkx(path: Path, suffix: str) -> tuple[list[Record], list[Record],
             graph = nx.read_graphml(path) if suffix == ".graphml" else nx.read_gexf(path)
     nodes = [({"id": node}, values) for node, values in graph.nodes(data=True)]
     edges = [({"source": a, "target": b}, values) for a, b, values in graph.edges(data=True)]
-    if suffix == ".gexf":
-        _drop_ids(nodes, edges)
+    if suffix == ".gexf":  # it requires ids of edges, and labels, which are often the ids again
+        same = all(values.get("label") == str(ids["id"]) for ids, values in nodes)
+        for records, key in ((edges, "id"), *([(nodes, "label")] if same else [])):
+            for _, values in records:
+                values.pop(key, None)
     return nodes, edges, bool(graph.is_directed())
-
-
-def _drop_ids(nodes: list[Record], edges: list[Record]) -> None:
-    """Remove attributes that GEXF requires of every node and edge: labels equal to the ids, and ids of edges."""
-    for _, values in edges:
-        values.pop("id", None)
-    if all(values.get("label") == str(ids["id"]) for ids, values in nodes):
-        for _, values in nodes:
-            del values["label"]
 
 
 def _read_gml(path: Path) -> Any:

@@ -32,40 +32,24 @@ Row = tuple[int, list[str]]  # the line at which a row begins, and its cells
 
 @dataclass(frozen=True)
 class Cut:
-    """How the lines of a file are split into rows.
+    """How the lines of a file are split into rows."""
 
-    Attributes:
-        delimiter: The character between cells; " " for any blanks.
-        end: The end of a line: LF, optionally after a CR, or CR alone.
-        above: Lines above the first row: blank lines and comments.
-        trim: Blanks around cells belong to the delimiter.
-    """
-
-    delimiter: str
-    end: str
-    above: int
-    trim: bool = False
+    delimiter: str  # the character between cells; " " for any blanks
+    end: str  # the end of a line: LF, optionally after a CR, or CR alone
+    above: int  # lines above the first row: blank lines and comments
+    trim: bool = False  # blanks around cells belong to the delimiter
 
 
 @dataclass(frozen=True)
 class Form:
-    """The layout of the table in a text file.
-
-    Attributes:
-        columns: Column names.
-        cut: How lines are split into rows.
-        header: The first row is a header.
-        below: Lines above the first row after the header.
-        plain: Each row is a line split at its delimiters: no quotes, and line ends of one kind.
-        hollow: There may be rows without any filled cell; they are skipped.
-    """
+    """The layout of the table in a text file."""
 
     columns: tuple[str, ...]
     cut: Cut
-    header: bool
-    below: int
-    plain: bool
-    hollow: bool
+    header: bool  # the first row is a header
+    below: int  # lines above the first row after the header
+    plain: bool  # each row is a line split at its delimiters: no quotes, and line ends of one kind
+    hollow: bool  # there may be rows without any filled cell; they are skipped
 
     @property
     def options(self) -> dict[str, Any]:
@@ -93,7 +77,7 @@ def read_form(path: Path, options: Mapping[str, Any], names: Collection[str] = (
     _check_options(options)
     marks = survey(path, [options["delimiter"]] if "delimiter" in options else list("\t;, "))
     end = "\r" if "returns" in marks else "\n"
-    above = sum(1 for _ in itertools.takewhile(_is_skipped, _lines(path, end)))
+    above = sum(1 for _ in itertools.takewhile(lambda line: line.strip()[:1] in ("", "#"), _lines(path, end)))
     delimiter = options["delimiter"] if "delimiter" in options else _find_delimiter(path, end, above)
     cut = Cut(delimiter, end, above)
     head = list(itertools.islice(_rows(path, cut), _SAMPLE + 1))
@@ -184,10 +168,6 @@ def _lines(path: Path, end: str) -> Iterator[str]:
             if len(line) == LONGEST_LINE:
                 raise GpmError(f"{path.name} has a line of more than {LONGEST_LINE:,} characters; is it a table?")
             yield line
-
-
-def _is_skipped(line: str) -> bool:
-    return not line.strip() or line.lstrip().startswith("#")
 
 
 def _rows(path: Path, cut: Cut) -> Iterator[Row]:

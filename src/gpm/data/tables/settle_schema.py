@@ -26,17 +26,11 @@ _log = logging.getLogger("gpm")
 
 @dataclass(frozen=True)
 class Origin:
-    """An earlier import, by which other tables are read: a model needs columns encoded as in training.
-
-    Attributes:
-        schema: Its schema.
-        encoding: The encoding of its features.
-        facts: The metadata of its folder: task, kind, classes, targets.
-    """
+    """An earlier import, by which other tables are read: a model needs columns encoded as in training."""
 
     schema: Schema
     encoding: dict[str, list[dict[str, Any]]]
-    facts: dict[str, Any]
+    facts: dict[str, Any]  # the metadata of its folder: task, kind, classes, targets
 
     @classmethod
     def read(cls, source: str | Path) -> Origin:
@@ -85,14 +79,9 @@ class Origin:
 
 @dataclass(frozen=True)
 class Wishes:
-    """The user's options for the tables; see `gpm.data.tables.import_tables`.
+    """The user's options for the tables; see `gpm.data.tables.import_tables`."""
 
-    Attributes:
-        target: Columns to predict; a name that is not a column is split at its commas.
-        values: The target is a number, even if its cells could be classes.
-    """
-
-    target: Sequence[str] = ()
+    target: Sequence[str] = ()  # a name that is not a column is split at its commas
     task: str = "auto"
     graph: str = ""
     split: str = ""
@@ -134,10 +123,6 @@ class Opened:
     tables: dict[str, Table]
     schema: Schema
     title: str = "graph"
-
-    @property
-    def edges(self) -> Table:
-        return self.tables["edges"]
 
 
 def open_tables(base: duckdb.DuckDBPyConnection, gathered: Gathered, wishes: Wishes) -> Opened:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -54,14 +55,14 @@ class RowWriter:
         self.degree = np.zeros(self.num_nodes + 1, dtype=np.int64)
         self.reached = np.zeros(self.num_nodes, dtype=bool)
 
-    def write(self, batches: Iterator[Columns]) -> None:
-        """Write the entries, which are sorted by key and then by row."""
+    def write(self, batches: Iterator[Columns], bar: Any) -> None:
+        """Write the entries, which are sorted by key and then by row; `bar` counts them."""
         types: dict[str, DTypeLike] = {"indices": csr.index_dtype(self.num_nodes)}
         types |= {"edge_ids": csr.index_dtype(self.edges)} if self.ids else {}
         types |= {"edge_weight": self.weight} if self.weight is not None else {}
         with ExitStack() as stack:
             files = {key: stack.enter_context(self.writer.grow(key, dtype)) for key, dtype in types.items()}
-            for columns in self._merged(batches):
+            for columns in self._merged(batches, bar):
                 source, target = columns["key"] >> self.bits, columns["key"] & ((1 << self.bits) - 1)
                 self._count(source, target)
                 for key, file in files.items():
@@ -86,10 +87,11 @@ class RowWriter:
             mirrored=undirected,
         )
 
-    def _merged(self, batches: Iterator[Columns]) -> Iterator[Columns]:
+    def _merged(self, batches: Iterator[Columns], bar: Any) -> Iterator[Columns]:
         """Yield the entries to write. The last of a batch is held back, as the next may be equal to it."""
         held: Columns = {}
         for batch in batches:
+            bar.update(len(batch["key"]))
             columns = self._without_loops(batch)
             if held:
                 columns = {name: np.concatenate([held[name], values]) for name, values in columns.items()}

@@ -72,25 +72,12 @@ def write_edges(
             pile.append(_as_entries(columns, bits, both=not directed))
     if dropped:
         _report_dropped(dropped, rows, ends, ids)
-    writing = RowWriter(
-        writer, ids.count, bits, rows, keep_ids, _weight_type(ends), duplicates == "merge", self_loops == "drop"
-    )
+    weight = np.dtype(np.float32 if ends.table.types[ends.weight] == "FLOAT" else np.float64) if ends.weight else None
+    writing = RowWriter(writer, ids.count, bits, rows, keep_ids, weight, duplicates == "merge", self_loops == "drop")
     with show_bar("sorting edges", progress, pile.count) as bar:
-        writing.write(_watched(sort_pile(pile), bar))
+        writing.write(sort_pile(pile), bar)
     shutil.rmtree(folder)
     return writing.census(undirected=not directed)
-
-
-def _watched(batches: Iterator[Columns], bar: Any) -> Iterator[Columns]:
-    for columns in batches:
-        yield columns
-        bar.update(len(columns["key"]))
-
-
-def _weight_type(ends: Ends) -> np.dtype | None:
-    if not ends.weight:
-        return None
-    return np.dtype(np.float32 if ends.table.types[ends.weight] == "FLOAT" else np.float64)
 
 
 def _as_weight(ends: Ends) -> str:
