@@ -17,9 +17,7 @@ _CODE = "regexp_full_match(x, '[+-]?0[0-9]+|[+-]?[0-9]{16,}')"  # digits that a 
 _DAY = f"CASE WHEN n IS NULL AND {sql.DAYLIKE.format('x')} THEN {sql.DAY.format('x')} END"
 _FLAG = f"CASE WHEN n IS NULL AND strlen(x) < 6 THEN {sql.FLAG.format('x')} END"
 _NAMED = f"CASE WHEN n IS NOT NULL AND (x LIKE '0_%' OR x LIKE '_0_%' OR strlen(x) > 15) THEN {_CODE} END"
-_PAIRED = (
-    "greatest(" + ", ".join(f"count_if(f IS NOT NULL AND {sql.is_pair('x', i)})" for i in range(len(sql.YES))) + ")"
-)
+_PAIRS = [f"count_if(f IS NOT NULL AND {sql.is_pair('x', i)})" for i in range(len(sql.YES))]
 _FLOAT_COUNTS = {
     "rows": "count(*)",
     "filled": "count(n)",
@@ -36,7 +34,7 @@ _COUNTS = _FLOAT_COUNTS | {
     "distinct": "approx_count_distinct(x)",
     "codes": "count_if(code)",
     "zeros": "count_if(coalesce(n, f) = 0)",
-    "flags": _PAIRED,
+    "flags": f"greatest({', '.join(_PAIRS)})",
     "dates": "count(d)",
     "words": f"avg(CASE WHEN n IS NULL THEN {sql.WORD_COUNT} END)",
     "commas": "count_if(n IS NOT NULL AND contains(x, ','))",
@@ -44,6 +42,12 @@ _COUNTS = _FLOAT_COUNTS | {
     "absent": "[min(lower(t)) FILTER (x IS NULL), max(lower(t)) FILTER (x IS NULL)]",
     "odd": "min(x) FILTER (n IS NULL)",
 }
+_PAIRED = "SELECT c, x, y, bool_or(x IS DISTINCT FROM y) AS differ FROM ({0}) GROUP BY ALL"
+_PARTNERS = "SELECT c, max(n) AS most FROM (SELECT c, count(*) AS n FROM pairs GROUP BY c, {0}) GROUP BY c"
+_COMPARED = f"""
+SELECT c, differ, pairs > 1 AND filled = pairs AND of_x.most = 1 AND of_y.most = 1
+FROM (SELECT c, bool_or(differ) AS differ, count(*) AS pairs, count(x) AS filled FROM pairs GROUP BY c)
+JOIN ({_PARTNERS.format("x")}) AS of_x USING (c) JOIN ({_PARTNERS.format("y")}) AS of_y USING (c) ORDER BY c"""
 
 
 @dataclass(frozen=True)
@@ -137,20 +141,12 @@ def compare(table: Table, names: Sequence[str], target: str) -> tuple[list[str],
     """
     copies, twins = [], []
     for group in sql.passes(names):
-        for index, differ, one_to_one in table.fetch(_compare(table, group, target)):
+        read = f"SELECT c, x, y FROM ({sql.cells(table, group, beside=target)}) WHERE y IS NOT NULL"
+        for index, differ, one_to_one in table.fetch(
+            f"WITH pairs AS MATERIALIZED ({_PAIRED.format(read)}) {_COMPARED}"
+        ):
             if not differ:
                 copies.append(group[index])
             elif one_to_one:
                 twins.append(group[index])
     return copies, twins
-
-
-def _compare(table: Table, names: Sequence[str], target: str) -> str:
-    """Select, per column, whether it ever differs from the target, and whether it is one-to-one with it."""
-    read = f"SELECT c, x, y FROM ({sql.cells(table, names, beside=target)}) WHERE y IS NOT NULL"
-    pairs = f"SELECT c, x, y, bool_or(x IS DISTINCT FROM y) AS differ FROM ({read}) GROUP BY ALL"
-    partners = "SELECT c, max(n) AS most FROM (SELECT c, count(*) AS n FROM pairs GROUP BY c, {0}) GROUP BY c"
-    counts = "SELECT c, bool_or(differ) AS differ, count(*) AS pairs, count(x) AS filled FROM pairs GROUP BY c"
-    both = f"({counts}) JOIN ({partners.format('x')}) AS of_x USING (c) JOIN ({partners.format('y')}) AS of_y USING (c)"
-    bound = "pairs > 1 AND filled = pairs AND of_x.most = 1 AND of_y.most = 1"
-    return f"WITH pairs AS MATERIALIZED ({pairs}) SELECT c, differ, {bound} FROM {both} ORDER BY c"

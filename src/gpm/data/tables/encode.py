@@ -230,10 +230,8 @@ def _read_categories(table: Table, entries: Encoding, first: NDArray, unseen: Un
 
 def _read_texts(table: Table, entries: Encoding, first: NDArray, unseen: Unseen) -> Iterator[Entries]:
     buckets = np.array([entry["buckets"] for entry in entries])
-    read = (
-        f"SELECT gpm_row, c, x FROM ({sql.cells(table, [e['column'] for e in entries], rows=True)}) WHERE x IS NOT NULL"
-    )
-    for frame in table.chunks(read, _TEXTS):
+    read = sql.cells(table, [entry["column"] for entry in entries], rows=True)
+    for frame in table.chunks(f"SELECT gpm_row, c, x FROM ({read}) WHERE x IS NOT NULL", _TEXTS):
         c = frame["c"].to_numpy()
         words = [_TOKEN.findall(text.lower()) for text in frame["x"]]
         counts = np.array([len(found) for found in words])

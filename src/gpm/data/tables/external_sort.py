@@ -26,11 +26,7 @@ class Pile:
         self.path, self.low, self.high, self.by, self.count = path, low, high, by, 0
         self._width = (high - low) // _BINS + 1
         self._bins = np.zeros(_BINS, dtype=np.int64)
-        self._types: dict[str, np.dtype] = {}
-
-    @property
-    def has_rows(self) -> bool:
-        return "row" in self._types
+        self.types: dict[str, np.dtype] = {}
 
     def append(self, columns: Columns) -> None:
         """Add entries."""
@@ -40,15 +36,15 @@ class Pile:
         self._bins += np.bincount((keys - self.low) // self._width, minlength=_BINS)
         self.count += len(keys)
         for name, values in columns.items():
-            self._types[name] = values.dtype
+            self.types[name] = values.dtype
             with self._file(name).open("ab") as file:
                 file.write(np.ascontiguousarray(values).data)
 
     def read(self) -> Iterator[Columns]:
         """Yield the entries, some at a time; the files are removed at the end."""
         for begin in range(0, self.count, MOST):
-            yield {name: self._piece(name, begin) for name in self._types}
-        for name in self._types:
+            yield {name: self._piece(name, begin) for name in self.types}
+        for name in self.types:
             self._file(name).unlink()
 
     def split(self) -> list[Pile]:
@@ -77,7 +73,7 @@ class Pile:
         return pile
 
     def _piece(self, name: str, begin: int) -> NDArray:
-        dtype, length = self._types[name], min(MOST, self.count - begin)
+        dtype, length = self.types[name], min(MOST, self.count - begin)
         return np.fromfile(self._file(name), dtype=dtype, count=length, offset=begin * dtype.itemsize)
 
     def _file(self, name: str) -> Path:
@@ -91,7 +87,7 @@ def sort_pile(pile: Pile) -> Iterator[Columns]:
     elif pile.low < pile.high:
         for part in pile.split():
             yield from sort_pile(part)
-    elif pile.by == "key" and pile.has_rows:
+    elif pile.by == "key" and "row" in pile.types:
         yield from sort_pile(pile.turned())
     else:
         yield from pile.read()

@@ -151,9 +151,8 @@ def _check_values(table: Table, name: str, values: Sequence[str]) -> None:
 def _fit_texts(table: Table, columns: Mapping[str, Column]) -> dict[str, dict[str, Any]]:
     if not columns:
         return {}
-    words = dict(
-        table.fetch(f"SELECT c, sum({sql.WORD_COUNT}) / count(*) FROM ({sql.cells(table, list(columns))}) GROUP BY c")
-    )
+    read = sql.cells(table, list(columns))
+    words = dict(table.fetch(f"SELECT c, sum({sql.WORD_COUNT}) / count(*) FROM ({read}) GROUP BY c"))
     sizes = [column.buckets or BUCKETS for column in columns.values()]
     return {
         name: {"buckets": size, "fill": float(min(words.get(index) or 0.0, size))}

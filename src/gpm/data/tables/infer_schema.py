@@ -33,17 +33,10 @@ def infer(
     directed: bool = False,
     given: Schema | None = None,
 ) -> Schema:
-    """Infer what each column of the tables is.
+    """Infer what each column of the tables is; see `gpm.data.tables.import_tables` for the arguments.
 
-    Args:
-        edges, nodes, graphs: The tables; the last has one row per graph.
-        task: auto, node, link or graph. By default graphs are predicted if there is a column or a table of them, nodes
-            if there is a target, else links.
-        target: Columns to predict, of the nodes or of the graphs.
-        graph: Column with the graph of a node or an edge.
-        split: Column that says train, val or test. Default: a column with a usual name and such words.
-        directed: Edges are directed.
-        given: What the user says of columns and choices, which is kept; the rest is inferred.
+    By default graphs are predicted if there is a column or a table of them, nodes if there is a target, else links.
+    What the user says in `given` is kept; the rest is inferred.
     """
     given = given or Schema()
     tables = {"edges": edges, "nodes": nodes, "graphs": graphs}

@@ -66,14 +66,9 @@ class Gathered:
 
 
 def gather(edges: Any, nodes: Any = None, graphs: Any = None, options: Mapping[str, Any] | None = None) -> Gathered:
-    """Recognise the inputs of an import.
+    """Recognise the inputs of an import: the first three arguments of `gpm.data.tables.import_tables`.
 
-    Args:
-        edges: A table of edges (a file or a data frame); a network file (GraphML, GEXF, GML, node-link JSON), which
-            also holds the nodes; or a folder with one such file per graph.
-        nodes: A table of nodes.
-        graphs: A table of graphs.
-        options: Options of the text files in a folder, see `open_table`.
+    The options are those of the text files in a folder, see `open_table`.
     """
     nodes, graphs = _table(nodes), _table(graphs)
     if not isinstance(edges, (str, Path)):

@@ -46,29 +46,20 @@ class Listed:
 class Ids:
     """Nodes 0..N-1 and the user's ids.
 
-    Attributes:
-        table: A DuckDB table with columns `number`, `name` (the user's id), `row` (of the nodes table; NULL for a node
-            that it does not list) and `graph` (its index; NULL for a single graph), sorted by `number`.
-        count: N.
-        kind: The type of `name`: VARCHAR, or BIGINT if all ids are integers in their files.
-        whole: All ids are integers.
-        nodes: The nodes table.
-        unlisted: What to do with an end of an edge that it does not list: error, add (the node) or drop (the edge).
-        graph_ptr: `[G+1]`; None for a single graph.
-        graph_names: The user's names of the graphs; empty for a single graph.
-        by_graph: Edges name their graph, and ids need to differ only within a graph.
+    The DuckDB table `table` is sorted by `number` and has the columns `number`, `name` (the user's id), `row` (in the
+    nodes table; NULL for a node that it does not list) and `graph` (its index; NULL for a single graph).
     """
 
     base: duckdb.DuckDBPyConnection
     table: str
     count: int
-    kind: str
-    whole: bool
+    kind: str  # type of `name`: VARCHAR, or BIGINT if all ids are integers in their files
+    whole: bool  # all ids are integers
     nodes: Listed | None = None
-    unlisted: Unlisted = "error"
-    graph_ptr: NDArray[np.int64] | None = None
-    graph_names: tuple[str, ...] = ()
-    by_graph: bool = False
+    unlisted: Unlisted = "error"  # for an end of an edge that is not listed: error, add (the node) or drop (the edge)
+    graph_ptr: NDArray[np.int64] | None = None  # [G+1]; None for a single graph
+    graph_names: tuple[str, ...] = ()  # empty for a single graph
+    by_graph: bool = False  # edges name their graph, and ids need to differ only within a graph
 
     def rows(self) -> NDArray[np.int64]:
         """Return the row of each node in the nodes table `[N]`; -1 for nodes that it does not list."""

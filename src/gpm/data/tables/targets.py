@@ -27,20 +27,16 @@ KINDS = {"category": "classes", "number": "values", "flag": "labels"}
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """The targets of the rows of a table.
+    """The targets `y` of the rows of a table.
 
-    Attributes:
-        y: Classes are int64 `[R]`, -1 if unknown; values float32 `[R]`, or `[R, C]` for several columns, NaN if
-            unknown; labels float32 `[R, C]` of 0, 1 and NaN.
-        kind: classes, values or labels.
-        classes: Names of the classes.
-        names: The target columns.
+    Classes are int64 `[R]`, -1 if unknown; values float32 `[R]`, or `[R, C]` for several columns, NaN if unknown;
+    labels float32 `[R, C]` of 0, 1 and NaN.
     """
 
     y: NDArray
-    kind: str
+    kind: str  # classes, values or labels
     classes: list[str]
-    names: list[str]
+    names: list[str]  # the target columns
 
 
 def read_targets(table: Table, columns: Mapping[str, Column], *, known: Mapping[str, Any] | None = None) -> Targets:

@@ -24,25 +24,15 @@ _BLOCK = 2**22  # entries whose weights are summed at once
 
 @dataclass
 class RowWriter:
-    """Writer of `indptr`, `indices` and optionally `edge_ids`, `edge_weight` and `edge_cdf` of a graph.
-
-    Args:
-        writer: Writer of the graph folder.
-        num_nodes: N.
-        bits: A key is `source << bits | target`.
-        edges: Rows of the table of edges.
-        ids: Write `edge_ids`.
-        weight: The type of the weights; None without weights.
-        merge, drop_loops: Merge equal edges; drop self-loops.
-    """
+    """Writer of `indptr`, `indices` and optionally `edge_ids`, `edge_weight` and `edge_cdf` of a graph."""
 
     writer: GraphWriter
     num_nodes: int
-    bits: int
-    edges: int
-    ids: bool
-    weight: np.dtype | None
-    merge: bool
+    bits: int  # a key is `source << bits | target`
+    edges: int  # rows of the table of edges
+    ids: bool  # write `edge_ids`
+    weight: np.dtype | None  # type of the weights; None without weights
+    merge: bool  # merge equal edges
     drop_loops: bool
     loops: int = 0  # entries that are self-loops
     repeats: int = 0
@@ -92,7 +82,9 @@ class RowWriter:
         held: Columns = {}
         for batch in batches:
             bar.update(len(batch["key"]))
-            columns = self._without_loops(batch)
+            loop = (batch["key"] >> self.bits) == (batch["key"] & ((1 << self.bits) - 1))
+            self.loops += int(np.count_nonzero(loop))
+            columns = {name: values[~loop] for name, values in batch.items()} if self.drop_loops else batch
             if held:
                 columns = {name: np.concatenate([held[name], values]) for name, values in columns.items()}
             if not len(columns["key"]):
@@ -105,11 +97,6 @@ class RowWriter:
             held = {name: values[-1:] for name, values in columns.items()}
         if held:
             yield held
-
-    def _without_loops(self, columns: Columns) -> Columns:
-        loop = (columns["key"] >> self.bits) == (columns["key"] & ((1 << self.bits) - 1))
-        self.loops += int(np.count_nonzero(loop))
-        return {name: values[~loop] for name, values in columns.items()} if self.drop_loops else columns
 
     def _count_repeats(self, key: NDArray) -> NDArray:
         """Return which entries differ from the one before."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,9 +61,11 @@ def write_edges(
     folder = writer.scratch / "sorting"
     folder.mkdir()
     pile = Pile(folder / "edges", 0, (1 << (2 * bits)) - 1)
+    numbered = keep_ids or bool(ends.weight)
+    chosen = ["s", "t"] + (["gpm_row"] if numbered else []) + (["coalesce(w, -1) AS w"] if ends.weight else [])
     rows = dropped = 0
     with show_bar("reading edges", progress) as bar:
-        for frame in _joined_frames(ends, ids, keep_ids):
+        for frame in ends.table.chunks(f"SELECT {', '.join(chosen)} FROM ({_joined(ends, ids, numbered)})", VECTORS):
             rows += len(frame)
             bar.update(len(frame))
             columns = _checked(frame, ends, ids)
@@ -106,13 +107,6 @@ def _joined(ends: Ends, ids: Ids, rows: bool) -> str:
     if ids.graph_ptr is not None and not ids.by_graph:
         source = f"CASE WHEN x.graph <> y.graph THEN {_CROSSING} ELSE {source} END"
     return f"SELECT e.*, {source} AS s, coalesce(y.number, {_UNLISTED}) AS t FROM {table}"
-
-
-def _joined_frames(ends: Ends, ids: Ids, keep_ids: bool) -> Iterator[pd.DataFrame]:
-    """Return the edges as numbers, in any order."""
-    rows = keep_ids or bool(ends.weight)
-    chosen = ["s", "t"] + (["gpm_row"] if rows else []) + (["coalesce(w, -1) AS w"] if ends.weight else [])
-    return ends.table.chunks(f"SELECT {', '.join(chosen)} FROM ({_joined(ends, ids, rows)})", VECTORS)
 
 
 def _checked(frame: pd.DataFrame, ends: Ends, ids: Ids) -> Columns:
