@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from gpm.data.graph_files import PYG_FILES
-from gpm.data.tables.importer import SCHEMA, import_tables, show_tables
-from gpm.data.tables.schema import read_schema, write_schema
 from gpm.errors import GpmError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from gpm.data.splits import Masks
 
 
 def import_run(
@@ -60,6 +51,9 @@ def import_run(
         overwrite: Replace an existing graph, once the new one is complete.
         quiet: Show no progress bar.
     """
+    from gpm.data.graph_files import PYG_FILES
+    from gpm.data.tables import import_tables
+
     options: dict[str, Any] = {
         "target": target, "task": task, "graph": graph, "split": split, "directed": directed, "unlisted": unlisted,
         "order": order, "schema": schema, "like": like,
@@ -88,6 +82,7 @@ def import_run(
 
 
 def _print_summary(folder: Path) -> None:
+    from gpm.data.tables.importer import SCHEMA
     from gpm.graph.folder import read_extras
     from gpm.graph.graph import Graph
 
@@ -107,6 +102,9 @@ def _show(
     edges: str, nodes: Path | None, graphs: Path | None, options: dict[str, Any], out: Path | None, overwrite: bool
 ) -> None:
     """Show what columns are taken for, and write it to a YAML file if one is named."""
+    from gpm.data.tables import show_tables
+    from gpm.data.tables.schema import write_schema
+
     if out is not None and out.suffix.lower() not in (".yaml", ".yml"):
         raise GpmError(f"{out}: --show imports nothing; name a .yaml file for the description of the columns.")
     if out is not None and out.exists() and not overwrite:
@@ -119,6 +117,8 @@ def _show(
 
 def _files_of(schema: Path, nodes: Path | None, graphs: Path | None) -> tuple[str, Path | None, Path | None]:
     """Return the files that a schema names, relative to the current folder or to its own, unless others are given."""
+    from gpm.data.tables.schema import read_schema
+
     named = {}
     for name, table in read_schema(schema).tables().items():
         if table.file:
@@ -129,6 +129,8 @@ def _files_of(schema: Path, nodes: Path | None, graphs: Path | None) -> tuple[st
 
 def _import_pyg(path: Path, out: Path, task: str, overwrite: bool) -> None:
     """Write a PyG file as a graph folder, with labels and the masks of its splits."""
+    import numpy as np
+
     from gpm.data.labels import VALUE_METRICS
     from gpm.data.link_data import LinkData
     from gpm.data.sources import load_task_data
@@ -141,16 +143,8 @@ def _import_pyg(path: Path, out: Path, task: str, overwrite: bool) -> None:
         several = "labels" if data.labels.ndim == 2 else "classes"
         facts["kind"] = "values" if data.metric in VALUE_METRICS else several
         if data.masks is not None:
-            extras["part"] = _number_splits(path, data.masks)
+            masks = [data.masks.train, data.masks.val, data.masks.test]
+            if (np.sum(masks, axis=0, dtype=np.int8) > 1).any():
+                raise GpmError(f"{path}: an instance is in two masks of a split; put each into one mask only.")
+            extras["part"] = np.select(masks, range(3), default=-1).astype(np.int8)  # [N] or [N, splits]
     save_graph(data.graph, out, overwrite=overwrite, facts=facts, extras=extras)
-
-
-def _number_splits(path: Path, masks: Masks) -> NDArray[np.int8]:
-    """Return the split of each instance: 0 train, 1 validation, 2 test, -1 none; `[N]` or `[N, splits]`."""
-    import numpy as np
-
-    parts = [masks.train, masks.val, masks.test]
-    if (np.sum(parts, axis=0, dtype=np.int8) > 1).any():
-        raise GpmError(f"{path}: an instance is in two masks of a split; put each into one mask only.")
-    numbers: NDArray[np.int8] = np.select(parts, range(3), default=-1).astype(np.int8)
-    return numbers

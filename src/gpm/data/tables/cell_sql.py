@@ -55,11 +55,6 @@ def _flag(x: str, yes: Sequence[str], no: Sequence[str]) -> str:
 FLAG = _flag("{0}", YES, NO)
 
 
-def is_pair(x: str, index: int) -> str:
-    """Test for one pair of words for yes and no: a column of F and N is not a flag, but has two categories."""
-    return f"lower({x}) IN ({_listed((YES[index], NO[index]))})"
-
-
 def number(table: Table, x: str) -> str:
     """Convert a cell to a number or NULL; in a file separated by semicolons a comma is a decimal comma."""
     plain = f"TRY_CAST({x} AS DOUBLE)"

@@ -17,7 +17,9 @@ _CODE = "regexp_full_match(x, '[+-]?0[0-9]+|[+-]?[0-9]{16,}')"  # digits that a 
 _DAY = f"CASE WHEN n IS NULL AND {sql.DAYLIKE.format('x')} THEN {sql.DAY.format('x')} END"
 _FLAG = f"CASE WHEN n IS NULL AND strlen(x) < 6 THEN {sql.FLAG.format('x')} END"
 _NAMED = f"CASE WHEN n IS NOT NULL AND (x LIKE '0_%' OR x LIKE '_0_%' OR strlen(x) > 15) THEN {_CODE} END"
-_PAIRS = [f"count_if(f IS NOT NULL AND {sql.is_pair('x', i)})" for i in range(len(sql.YES))]
+_PAIRS = [  # F and N together are two categories, not a flag
+    f"count_if(f IS NOT NULL AND lower(x) IN ('{yes}', '{no}'))" for yes, no in zip(sql.YES, sql.NO, strict=True)
+]
 _FLOAT_COUNTS = {
     "rows": "count(*)",
     "filled": "count(n)",
@@ -42,9 +44,10 @@ _COUNTS = _FLOAT_COUNTS | {
     "absent": "[min(lower(t)) FILTER (x IS NULL), max(lower(t)) FILTER (x IS NULL)]",
     "odd": "min(x) FILTER (n IS NULL)",
 }
-_PAIRED = "SELECT c, x, y, bool_or(x IS DISTINCT FROM y) AS differ FROM ({0}) GROUP BY ALL"
 _PARTNERS = "SELECT c, max(n) AS most FROM (SELECT c, count(*) AS n FROM pairs GROUP BY c, {0}) GROUP BY c"
 _COMPARED = f"""
+WITH pairs AS MATERIALIZED (
+SELECT c, x, y, bool_or(x IS DISTINCT FROM y) AS differ FROM ({{0}}) WHERE y IS NOT NULL GROUP BY c, x, y)
 SELECT c, differ, pairs > 1 AND filled = pairs AND of_x.most = 1 AND of_y.most = 1
 FROM (SELECT c, bool_or(differ) AS differ, count(*) AS pairs, count(x) AS filled FROM pairs GROUP BY c)
 JOIN ({_PARTNERS.format("x")}) AS of_x USING (c) JOIN ({_PARTNERS.format("y")}) AS of_y USING (c) ORDER BY c"""
@@ -141,10 +144,8 @@ def compare(table: Table, names: Sequence[str], target: str) -> tuple[list[str],
     """
     copies, twins = [], []
     for group in sql.passes(names):
-        read = f"SELECT c, x, y FROM ({sql.cells(table, group, beside=target)}) WHERE y IS NOT NULL"
-        for index, differ, one_to_one in table.fetch(
-            f"WITH pairs AS MATERIALIZED ({_PAIRED.format(read)}) {_COMPARED}"
-        ):
+        query = _COMPARED.format(sql.cells(table, group, beside=target))
+        for index, differ, one_to_one in table.fetch(query):
             if not differ:
                 copies.append(group[index])
             elif one_to_one:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +14,7 @@ from gpm.data.splits import is_labelled
 from gpm.data.tables.encode import encode
 from gpm.data.tables.fit_encoding import fit_encoding
 from gpm.data.tables.inputs import gather
-from gpm.data.tables.node_ids import Ends, Ids, Listed, Unlisted
+from gpm.data.tables.node_ids import Ends, Ids, Listed
 from gpm.data.tables.node_order import find_order, reorder_rows
 from gpm.data.tables.number_nodes import number_nodes
 from gpm.data.tables.schema import Schema
@@ -111,7 +111,7 @@ def _write(opened: Opened, writer: GraphWriter, origin: Origin | None, progress:
         Listed(tables[name], *(roles[name].one(role) for role in columns)) if name in tables else None
         for name, columns in (("nodes", ("id", "graph")), ("graphs", ("graph",)))
     )
-    ids = number_nodes(ends, nodes, graphs, unlisted=cast(Unlisted, schema.unlisted), progress=progress)
+    ids = number_nodes(ends, nodes, graphs, unlisted=schema.unlisted, progress=progress)
     with watching(base, "reading features", progress):
         encoding = _fit(opened, ids) if origin is None else origin.encoding
     census = write_edges(

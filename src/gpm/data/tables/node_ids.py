@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import duckdb
 import numpy as np
@@ -16,7 +15,6 @@ from gpm.errors import GpmError, nearest
 from gpm.graph.folder import GraphWriter
 from gpm.graph.names import encode_names
 
-Unlisted = Literal["error", "add", "drop"]
 _BLANKS = "' ' || chr(9) || chr(10) || chr(11) || chr(12) || chr(13) || chr(160) || chr(12288)"
 BARE = f"nfc_normalize(trim(CAST({{0}} AS VARCHAR), {_BLANKS}))"  # must differ between ids
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
@@ -56,7 +54,7 @@ class Ids:
     kind: str  # type of `name`: VARCHAR, or BIGINT if all ids are integers in their files
     whole: bool  # all ids are integers
     nodes: Listed | None = None
-    unlisted: Unlisted = "error"  # for an end of an edge that is not listed: error, add (the node) or drop (the edge)
+    unlisted: str = "error"  # for an end of an edge that is not listed: error, add (the node) or drop (the edge)
     graph_ptr: NDArray[np.int64] | None = None  # [G+1]; None for a single graph
     graph_names: tuple[str, ...] = ()  # empty for a single graph
     by_graph: bool = False  # edges name their graph, and ids need to differ only within a graph

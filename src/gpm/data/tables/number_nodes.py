@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpm.data.tables.node_ids import BARE, Ends, Ids, Listed, Unlisted, alike, id_of, kind_of_ids
+from gpm.data.tables.node_ids import BARE, Ends, Ids, Listed, alike, id_of, kind_of_ids
 from gpm.data.tables.open_table import reading
 from gpm.data.tables.schema import CHOICES
 from gpm.data.tables.session import fetch_value, text, watching
@@ -25,7 +25,7 @@ def number_nodes(
     nodes: Listed | None = None,
     graphs: Listed | None = None,
     *,
-    unlisted: Unlisted = "error",
+    unlisted: str = "error",
     progress: bool = False,
 ) -> Ids:
     """Number the nodes of a graph, or of a collection of graphs.
@@ -42,17 +42,16 @@ def number_nodes(
         progress: Show a progress bar on a terminal.
     """
     check_choice("unlisted", unlisted, CHOICES["unlisted"])
-    table = f"gpm_ids_{next(_counter)}"
     with reading(ends.table), watching(ends.table.base, "finding nodes", progress):
-        return _Numbering(ends, nodes, graphs, unlisted, table).run()
+        return _Numbering(ends, nodes, graphs, unlisted).run()
 
 
 class _Numbering:
     """A numbering in progress: tables `T_collected` of ids and `T_graphs` become the table `T`."""
 
-    def __init__(self, ends: Ends, nodes: Listed | None, graphs: Listed | None, unlisted: Unlisted, table: str) -> None:
-        self.ends, self.nodes, self.graphs, self.unlisted, self.table = ends, nodes, graphs, unlisted, table
-        self.base = ends.table.base
+    def __init__(self, ends: Ends, nodes: Listed | None, graphs: Listed | None, unlisted: str) -> None:
+        self.ends, self.nodes, self.graphs, self.unlisted = ends, nodes, graphs, unlisted
+        self.base, self.table = ends.table.base, f"gpm_ids_{next(_counter)}"
         self.kind = kind_of_ids(ends, nodes)
         self.collection = bool(ends.graph if nodes is None else nodes.graph)
         if nodes is not None and ends.graph and not nodes.graph:
@@ -63,7 +62,13 @@ class _Numbering:
         self.keys = "graph, name" if self.by_graph else "name"
 
     def run(self) -> Ids:
-        self._collect()
+        # the place of an id is its row in the nodes table, or twice its row in the edges (plus one for a target)
+        columns = f"name {self.kind}, graph VARCHAR, place BIGINT, listed BOOLEAN"
+        self.base.execute(f"CREATE TEMP TABLE {self.table}_collected ({columns})")
+        if self.nodes is not None:
+            self._collect_listed(self.nodes)
+        if self.nodes is None or self.unlisted == "add":
+            self._collect_found()
         self._number_graphs()
         test = _WHOLE if self.kind == "VARCHAR" else f"name BETWEEN -{_MOST} AND {_MOST}"
         whole = bool(self._value(f"SELECT coalesce(bool_and({test}), true) FROM {self.table}_collected"))
@@ -80,20 +85,9 @@ class _Numbering:
         if not count:
             raise GpmError(f"{(self.nodes or self.ends).table.title} has no rows, so there are no nodes; add some.")
         self._check_alike()
-        pointer, names = self._bounds()
+        bounds = self._bounds()
         self.base.execute(f"DROP TABLE {self.table}_collected")
-        return Ids(
-            self.base, self.table, count, self.kind, whole, self.nodes, self.unlisted, pointer, names, self.by_graph
-        )
-
-    def _collect(self) -> None:
-        """Collect ids with their `place`: the row in the nodes table, or twice the row of the edge (plus one)."""
-        columns = f"name {self.kind}, graph VARCHAR, place BIGINT, listed BOOLEAN"
-        self.base.execute(f"CREATE TEMP TABLE {self.table}_collected ({columns})")
-        if self.nodes is not None:
-            self._collect_listed(self.nodes)
-        if self.nodes is None or self.unlisted == "add":
-            self._collect_found()
+        return Ids(self.base, self.table, count, self.kind, whole, self.nodes, self.unlisted, *bounds, self.by_graph)
 
     def _collect_listed(self, nodes: Listed) -> None:
         graph = text(nodes.graph) if nodes.graph else "NULL"

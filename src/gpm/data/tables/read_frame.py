@@ -44,23 +44,17 @@ def _plain(column: pd.Series, where: str) -> Any:
         return column.to_numpy()
     if kind.kind in "biuf" and not isinstance(kind, np.dtype):
         return column.array  # pandas' own numbers with missing values
-    return _plain_objects(column.astype(object), where)
-
-
-def _plain_objects(column: pd.Series, where: str) -> Any:
-    import pandas as pd
-
-    missing = column.isna().to_numpy()
-    values = column.to_numpy()
-    kind = pd.api.types.infer_dtype(values[~missing], skipna=True)
-    if kind == "integer" and all(-(2**63) <= value < 2**63 for value in values[~missing]):
-        return pd.array([pd.NA if gone else int(v) for v, gone in zip(values, missing, strict=True)], dtype="Int64")
-    if kind == "boolean":
-        return pd.array([pd.NA if gone else bool(v) for v, gone in zip(values, missing, strict=True)], dtype="boolean")
-    if kind == "floating":
-        return np.array([np.nan if gone else v for v, gone in zip(values, missing, strict=True)], dtype=np.float64)
-    if kind != "string":
-        values = [None if gone else _text(v, where) for v, gone in zip(values, missing, strict=True)]
+    values, missing = column.astype(object).to_numpy(), column.astype(object).isna().to_numpy()
+    cells = list(zip(values, missing, strict=True))
+    inferred = pd.api.types.infer_dtype(values[~missing], skipna=True)
+    if inferred == "integer" and all(-(2**63) <= value < 2**63 for value in values[~missing]):
+        return pd.array([pd.NA if gone else int(value) for value, gone in cells], dtype="Int64")
+    if inferred == "boolean":
+        return pd.array([pd.NA if gone else bool(value) for value, gone in cells], dtype="boolean")
+    if inferred == "floating":
+        return np.array([np.nan if gone else value for value, gone in cells], dtype=np.float64)
+    if inferred != "string":
+        values = [None if gone else _text(value, where) for value, gone in cells]
     return pd.array(values, dtype=pd.StringDtype("python"))
 
 

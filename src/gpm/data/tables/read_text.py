@@ -84,7 +84,8 @@ def read_form(path: Path, options: Mapping[str, Any], names: Collection[str] = (
     _check_head(path, head, cut)
     cells = [[cell.strip() for cell in row] for _, row in head]
     header = bool(options.get("header", is_header(cells[0], cells[1:], names)))
-    blanks = delimiter != " " and _begin_with_blanks([row for _, row in head[header:]])
+    tails = [cell for _, row in head[header:] for cell in row[1:] if cell]
+    blanks = delimiter != " " and bool(tails) and all(cell[0] in " \t" for cell in tails)
     cut = replace(cut, trim=bool(options.get("trim", blanks)))
     line, first = next(_rows(path, cut), head[0])
     columns = tuple(cell.strip() if header else f"column {i}" for i, cell in enumerate(first, 1))
@@ -216,9 +217,3 @@ def _is_even(path: Path, cut: Cut) -> bool:
         return len({len(row) for _, row in itertools.islice(_rows(path, cut), _SAMPLE)}) == 1
     except GpmError:
         return False
-
-
-def _begin_with_blanks(rows: list[list[str]]) -> bool:
-    """Return whether every cell that follows a delimiter begins with a blank."""
-    cells = [cell for row in rows for cell in row[1:] if cell]
-    return bool(cells) and all(cell[0] in " \t" for cell in cells)

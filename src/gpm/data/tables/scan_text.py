@@ -15,6 +15,12 @@ import numpy as np
 from gpm.errors import GpmError
 
 _CHUNK = 2**20  # bytes; a line that fills a chunk may be too long for DuckDB's buffers
+_OTHER_FILES = {
+    codecs.BOM_UTF16_LE: "is UTF-16 text; save it as UTF-8",
+    codecs.BOM_UTF16_BE: "is UTF-16 text; save it as UTF-8",
+    b"PK\x03\x04": "is a workbook or a zip file, not text; export the table as CSV",
+    b"\x1f\x8b": "is compressed; add .gz to its name, or decompress it",
+}  # how such files begin
 _LOOSE = (b"  ", b"\t", b"\n ", b" \n", b" \r")  # blanks other than a single one between two cells
 
 
@@ -63,7 +69,9 @@ def survey(path: Path, delimiters: Collection[str]) -> set[str]:
     with opened(path) as file:
         for number, chunk in enumerate(iter(lambda: file.read(_CHUNK), b"")):
             if number == 0:
-                _check_begin(path, chunk)
+                for mark, sentence in _OTHER_FILES.items():
+                    if chunk.startswith(mark):
+                        raise GpmError(f"{path.name} {sentence}.")
                 chunk = chunk.removeprefix(codecs.BOM_UTF8)
             _check_text(path, decoder, chunk, lines)
             window, count = tail + chunk, chunk.count(b"\n")
@@ -86,15 +94,6 @@ def _line_starts(window: bytes) -> set[str]:
     codes = np.frombuffer(window, np.uint8)
     after = codes[np.flatnonzero(codes[:-1] == ord("\n")) + 1]
     return {chr(code) for code in np.flatnonzero(np.bincount(after, minlength=1)) if code < 128}
-
-
-def _check_begin(path: Path, begin: bytes) -> None:
-    if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise GpmError(f"{path.name} is UTF-16 text; save it as UTF-8.")
-    if begin.startswith(b"PK\x03\x04"):
-        raise GpmError(f"{path.name} is a workbook or a zip file, not text; export the table as CSV.")
-    if begin.startswith(b"\x1f\x8b"):
-        raise GpmError(f"{path.name} is compressed; name it {path.name}.gz, or decompress it.")
 
 
 def _check_text(

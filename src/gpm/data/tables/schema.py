@@ -76,8 +76,7 @@ class Column:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, without the defaults."""
-        values = None if self.values is None else list(self.values)
-        plain = {"role": self.role, "kind": self.kind, "values": values, "buckets": self.buckets, "why": self.why}
+        plain = vars(self) | {"values": list(self.values or ())}
         return {key: value for key, value in plain.items() if value}
 
 

@@ -136,7 +136,11 @@ def open_tables(base: duckdb.DuckDBPyConnection, gathered: Gathered, wishes: Wis
         if (table := gathered.open(base, name, options, [*schema.columns, *wishes.names()])) is not None:
             tables[name] = table
     if origin is not None:
-        return Opened(tables, _follow(origin, tables, gathered, wishes), gathered.title)
+        if (wishes.directed or gathered.directed) and not origin.schema.directed:
+            raise GpmError(f"{gathered.title}: edges are directed, but were undirected in training; give such a graph.")
+        fitted = origin.fit(tables)
+        fitted = replace(fitted, unlisted=wishes.unlisted or fitted.unlisted, order=wishes.order or "given")
+        return Opened(tables, fitted, gathered.title)
     inferred = _infer(tables, gathered, wishes)
     for line in describe(inferred, {name: examples(table) for name, table in tables.items()}):
         _log.info("%s", line)
@@ -167,13 +171,6 @@ def _infer(tables: Mapping[str, Table], gathered: Gathered, wishes: Wishes) -> S
     if smiles and smiles not in given.edges.columns and inferred.edges.columns[smiles].role in ("source", "target"):
         raise GpmError(f"SMILES are rarely ends of edges. {hint} Else set its role in the YAML of gpm import --show.")
     return inferred
-
-
-def _follow(origin: Origin, tables: Mapping[str, Table], gathered: Gathered, wishes: Wishes) -> Schema:
-    if (wishes.directed or gathered.directed) and not origin.schema.directed:
-        raise GpmError(f"{gathered.title}: edges are directed, but were undirected in training; give such a graph.")
-    fitted = origin.fit(tables)
-    return replace(fitted, unlisted=wishes.unlisted or fitted.unlisted, order=wishes.order or "given")
 
 
 def _split_targets(names: Sequence[str], tables: Mapping[str, Table]) -> list[str]:
