@@ -190,14 +190,14 @@ def coded(table: Table, names: Sequence[str], values: Sequence[Sequence[str]]) -
 
 def first_cell(table: Table, read: str, test: str) -> tuple[str, Any]:
     """Return the location and the cell `t` of the first row of a query that meets a test."""
-    row, found = table.fetch(f"SELECT min(gpm_row), arg_min(t, gpm_row) FROM ({read}) WHERE {test}")[0]
-    return table.where(row), found
+    row, t = table.fetch(f"SELECT min(gpm_row), arg_min(t, gpm_row) FROM ({read}) WHERE {test}")[0]
+    return table.where(row), t
 
 
 def refuse(table: Table, name: str, kind: str) -> GpmError:
     """Make the error that names the first cell of a column that is not of a kind."""
     wrong = f"x IS NOT NULL AND (v IS NULL OR abs(v) > {LARGEST})"
     read = f"SELECT gpm_row, t, x, {value(table, 'x', 'kind')} AS v FROM ({cells(table, [name], [kind], rows=True)})"
-    where, found = first_cell(table, read, wrong)
+    where, wrong_cell = first_cell(table, read, wrong)
     fix = "fix the cell, empty it if it is unknown, or set another kind for the column in the YAML"
-    return GpmError(f"{where}: {found[:60]!r} in column {name!r} is not {WORDS[kind]}; {fix}.")
+    return GpmError(f"{where}: {wrong_cell[:60]!r} in column {name!r} is not {WORDS[kind]}; {fix}.")

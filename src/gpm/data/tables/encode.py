@@ -100,9 +100,9 @@ def encode(
     at, made = _place(place, rows, table.count())
     wide = width(encoding)
     sparse = may_be_sparse and wide and sum(entry["fill"] for entry in encoding) < SPARSE_BELOW * wide
-    found = ((at[row], column, values) for row, column, values in _read(table, encoding, unseen))
+    placed = ((at[row], column, values) for row, column, values in _read(table, encoding, unseen))
     entries = chain(
-        ((row[row >= 0], column[row >= 0], values[row >= 0]) for row, column, values in found),
+        ((row[row >= 0], column[row >= 0], values[row >= 0]) for row, column, values in placed),
         _read_nothing(table, encoding, made),
     )
     if sparse:
@@ -234,9 +234,9 @@ def _read_texts(table: Table, entries: Encoding, first: NDArray, unseen: Unseen)
     for frame in table.chunks(f"SELECT gpm_row, c, x FROM ({read}) WHERE x IS NOT NULL", _TEXTS):
         c = frame["c"].to_numpy()
         words = [_TOKEN.findall(text.lower()) for text in frame["x"]]
-        counts = np.array([len(found) for found in words])
+        counts = np.array([len(tokens) for tokens in words])
         owner = np.repeat(np.arange(len(words)), counts)  # the cell of each word
-        hashed = np.fromiter((_hash(word) for found in words for word in found), dtype=np.int64, count=counts.sum())
+        hashed = np.fromiter((_hash(word) for tokens in words for word in tokens), dtype=np.int64, count=counts.sum())
         most = int(buckets.max())
         entry, times = np.unique(owner * most + hashed % buckets[c[owner]], return_counts=True)
         owner, bucket = entry // most, entry % most

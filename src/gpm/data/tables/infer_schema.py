@@ -61,8 +61,8 @@ def infer(
     inferred = {name: _infer_kinds(draft, given, task) for name, draft in drafts.items()}
     if task == "graph" and "nodes" in drafts:
         _check_graphs(drafts["nodes"])
-    found: dict[str, Any] = {name: inferred.get(name) for name in tables}
-    return replace(given, task=task, directed=directed or given.directed, **found)
+    schemas: dict[str, Any] = {name: inferred.get(name) for name in tables}
+    return replace(given, task=task, directed=directed or given.directed, **schemas)
 
 
 def examples(table: Table) -> dict[str, str]:

@@ -141,4 +141,4 @@ def alike(where: str, name: str, other: str, things: str = "ids") -> GpmError:
 def suggest(ids: Ids, name: object) -> str:
     """Return a hint with the id that a misspelled one may have meant."""
     some = ids.base.execute(f"SELECT CAST(name AS VARCHAR) FROM {ids.table} LIMIT 10000").fetchall()
-    return nearest(str(name), [known for (known,) in some])
+    return nearest(str(name), [other for (other,) in some])
