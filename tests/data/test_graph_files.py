@@ -122,11 +122,11 @@ def test_names_come_back(tmp_path_factory: pytest.TempPathFactory, pairs: list[t
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", r"edges\.csv holds no rows"),
-        ("# only a comment\n", "holds no rows"),
-        ("source,target\n", "has no rows, so that there is no node"),
+        ("", r"edges\.csv has no rows"),
+        ("# only a comment\n", "has no rows"),
+        ("source,target\n", "has no rows, so there are no nodes"),
         ("ann\nbob\n", "which column is the source of an edge"),
-        ("a,b\nc\n", r"edges\.csv, line 2: 1 cell\(s\) where 2 are needed"),
+        ("a,b\nc\n", r"edges\.csv, line 2: 1 cell\(s\) instead of 2"),
         ("a,b\nc,\n", "line 2: an end of the edge is empty"),
         ("source,target,weight\na,b,1\na,c,\n", "line 3: weight '' is not a number"),
         ("source,target,weight\na,b,-1\n", "line 2: weight '-1' is not a number of 0 or more"),
@@ -234,17 +234,17 @@ def test_numbers_in_a_parquet_file_are_names(tmp_path: Path) -> None:
     ("content", "sentence"),
     [
         ("a,b\nb,\n", r"pairs\.csv, line 2: a pair needs two names; mend or remove the row\.$"),
-        ("a,b\nb\n", r"pairs\.csv, line 2: 1 cell\(s\) where 2 are needed"),
+        ("a,b\nb\n", r"pairs\.csv, line 2: 1 cell\(s\) instead of 2"),
         ("source,target\na,b\n,c\n", r"pairs\.csv, line 3: a pair needs two names"),
         ("source,target\n", r"pairs\.csv holds no pairs; write one 'source,target' per line\.$"),
-        ("\n\n", r"pairs\.csv holds no rows"),
+        ("\n\n", r"pairs\.csv has no rows"),
     ],
 )
 def test_rows_that_are_no_pairs_are_named(tmp_path: Path, content: str, sentence: str) -> None:
     (tmp_path / "pairs.csv").write_text(content)
     with pytest.raises(GpmError, match=sentence):
         read_pairs(tmp_path / "pairs.csv")
-    with pytest.raises(GpmError, match=r"there is no file .*none\.csv"):
+    with pytest.raises(GpmError, match=r"There is no file .*none\.csv"):
         read_pairs(tmp_path / "none.csv")
 
 

@@ -199,7 +199,7 @@ def test_a_table_of_edges_is_there_for_its_links(tmp_path: Path) -> None:
     with pytest.raises(GpmError, match="edges has no node labels"):
         load_task_data(tmp_path / "edges.txt", "node")
     (tmp_path / "molecules.csv").write_text("smiles,logp\nCC,1\nCCC,2\n")
-    with pytest.raises(GpmError, match=r"If molecules\.csv holds molecules, add --smiles smiles and --target NAME\."):
+    with pytest.raises(GpmError, match=r"If molecules\.csv contains molecules, add --smiles smiles and --target NAME"):
         load_task_data(tmp_path / "molecules.csv")
     (tmp_path / "notes.md").write_text("0 1")
     with pytest.raises(GpmError, match="is not a kind of file that is read here"):

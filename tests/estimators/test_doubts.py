@@ -65,4 +65,4 @@ def test_columns_of_x_that_are_left_out_are_said(caplog: pytest.LogCaptureFixtur
     x = pd.DataFrame({"rank": range(NODES), "size": np.arange(NODES) % 7})
     with caplog.at_level(logging.WARNING, "gpm"):
         NodeClassifier(**SMALL | {"epochs": 1}).fit(nx.cycle_graph(NODES), [0, 1] * (NODES // 2), x=x)
-    assert "x: column 'rank' is left out: counts the rows" in caplog.text
+    assert "x: column 'rank' is left out: numbers the rows" in caplog.text

@@ -122,7 +122,7 @@ def test_bad_rows_are_named_by_line_and_unknown_targets_are_left_out(
         (["--smiles", "id", "--target", "logp"], "no row has a molecule in column 'id' (line 2: 'm0' is not SMILES)"),
         (["--smiles", "smiles", "--target", "id"], "column 'id' has a word of its own in each of 48 rows: no classes;"),
         (["--smiles", "smiles"], "molecules.csv: say which of its columns to predict with --target."),
-        ([], "SMILES are hardly the ends of edges. If molecules.csv holds molecules, add --smiles smiles and --target"),
+        ([], "SMILES are rarely ends of edges. If molecules.csv contains molecules, add --smiles smiles and --target"),
     ],
 )
 def test_mistakes_get_one_sentence_and_no_run(

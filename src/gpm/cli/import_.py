@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from gpm.data.graph_files import PYG_FILES
-from gpm.data.tables.importer import SCHEMA, import_tables, show_tables
-from gpm.data.tables.schema import read_schema, write_schema
 from gpm.errors import GpmError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from gpm.data.splits import Masks
 
 
 def import_run(
@@ -40,51 +31,58 @@ def import_run(
 
     Args:
         edges: A table of edges (.csv, .tsv, .txt, .parquet, .jsonl), a network file (.graphml, .gexf, .gml, .json), a
-            PyG file (.pt), or a folder with one file per graph; may be left out if --schema names it.
-        out: The folder to write; it is there complete, or not at all. With --show, a .yaml file to write.
-        nodes: A table with a row per node: its id, features, labels.
-        graphs: A table with a row per graph: its name, labels.
-        target: The column to predict, or several.
-        task: What is predicted; auto sees it from the tables.
-        graph: The column that says which graph a row belongs to.
-        split: The column that says train, val or test; by default one of that name with such words in it.
-        directed: Edges go one way; by default each goes both ways.
-        unlisted: What to do with an edge's end that the table of nodes does not list: error, add the node, or drop the
-            edge.
-        order: How nodes lie on disk: given (the default), degree (those of most edges first), or locality (those that
-            walks visit together near each other, which reads fewer pages of a graph larger than memory). Names stay.
-        schema: The import.yaml of an earlier import, changed by hand: roles and kinds of columns.
+            PyG file (.pt), or a folder with one file per graph. May be left out if --schema names it.
+        out: Folder to write; it appears only when it is complete. With --show, a .yaml file to write.
+        nodes: Table with one row per node: its id, features, labels.
+        graphs: Table with one row per graph: its name, labels.
+        target: Column to predict, or several.
+        task: What to predict; auto infers it from the tables.
+        graph: Column with the graph of a row.
+        split: Column that says train, val or test. Default: a column with a usual name and such words.
+        directed: Edges are directed. Default: each edge goes in both directions.
+        unlisted: What to do with an end of an edge that the table of nodes does not list: error, add the node, or drop
+            the edge.
+        order: Order of the nodes on disk: given (the default), degree (descending), or locality (nodes that walks visit
+            together are close, so that fewer pages of a graph larger than memory are read). Names stay the same.
+        schema: The edited import.yaml of an earlier import: roles and kinds of columns.
         like: An imported folder or a run: read and encode the columns as there, to predict with its model.
-        show: Only say what the columns are taken for.
-        memory: The most that the tables may take in memory, such as 4GB; what does not fit goes to disk.
-        overwrite: Replace a graph that is there, once the new one is complete.
-        quiet: No progress bar.
+        show: Only show what the columns are taken for.
+        memory: Memory limit for the tables, such as 4GB; data that does not fit is written to disk.
+        overwrite: Replace an existing graph, once the new one is complete.
+        quiet: Show no progress bar.
     """
-    said: dict[str, Any] = {
+    from gpm.data.graph_files import PYG_FILES
+    from gpm.data.tables import import_tables
+
+    options: dict[str, Any] = {
         "target": target, "task": task, "graph": graph, "split": split, "directed": directed, "unlisted": unlisted,
         "order": order, "schema": schema, "like": like,
     }  # fmt: skip
     if schema is not None and not edges:
         edges, nodes, graphs = _files_of(schema, nodes, graphs)
     if not edges:
-        raise GpmError("say what to import: a table of edges, a network file, or a folder with a file per graph.")
-    _check_like(said)
+        raise GpmError("Name what to import: a table of edges, a network file, or a folder with one file per graph.")
+    for key in ("target", "graph", "split", "directed", "schema"):
+        if like is not None and options[key]:
+            raise GpmError(f"--like reads the columns as in the other import; leave out --{key}.")
     if show:
-        _show(edges, nodes, graphs, said, out, overwrite)
+        _show(edges, nodes, graphs, options, out, overwrite)
         return
     if out is None:
-        raise GpmError("name the folder to write, as in -o graph.")
-    if Path(edges).suffix.lower() in PYG_FILES:
-        _refuse(Path(edges), said | {"nodes": nodes, "graphs": graphs, "memory": memory})
-        _import_pyg(Path(edges).expanduser(), out, task, overwrite)
+        raise GpmError("Name the folder to write, as in -o graph.")
+    if (path := Path(edges)).suffix.lower() in PYG_FILES:
+        for key, value in (options | {"nodes": nodes, "graphs": graphs, "memory": memory}).items():
+            if value and key != "task":
+                raise GpmError(f"--{key} is for tables, but {path} is a PyG file; leave it out.")
+        _import_pyg(path.expanduser(), out, task, overwrite)
     else:
-        import_tables(
-            edges, out, nodes=nodes, graphs=graphs, memory=memory, overwrite=overwrite, progress=not quiet, **said
-        )
-    _tell(out)
+        options |= {"nodes": nodes, "graphs": graphs, "memory": memory, "overwrite": overwrite}
+        import_tables(edges, out, progress=not quiet, **options)
+    _print_summary(out)
 
 
-def _tell(folder: Path) -> None:
+def _print_summary(folder: Path) -> None:
+    from gpm.data.tables.importer import SCHEMA
     from gpm.graph.folder import read_extras
     from gpm.graph.graph import Graph
 
@@ -93,7 +91,7 @@ def _tell(folder: Path) -> None:
         print(sentence)
     print(f"{Graph.open(folder).summary()} in {folder}")
     if facts.get("order", "given") != "given":
-        print(f"nodes are numbered by {facts['order']}; their names are as they were")
+        print(f"nodes are ordered by {facts['order']}; their names are unchanged")
     if facts.get("schema"):
         trains = facts["kind"] or facts["task"] == "link"
         how = f"gpm train {folder} trains on it" if trains else f"gpm predict RUN --on {folder} predicts on it"
@@ -101,34 +99,26 @@ def _tell(folder: Path) -> None:
 
 
 def _show(
-    edges: str, nodes: Path | None, graphs: Path | None, said: dict[str, Any], out: Path | None, overwrite: bool
+    edges: str, nodes: Path | None, graphs: Path | None, options: dict[str, Any], out: Path | None, overwrite: bool
 ) -> None:
-    """Say what columns are taken for, and write it to a YAML file if one is named."""
+    """Show what columns are taken for, and write it to a YAML file if one is named."""
+    from gpm.data.tables import show_tables
+    from gpm.data.tables.schema import write_schema
+
     if out is not None and out.suffix.lower() not in (".yaml", ".yml"):
-        raise GpmError(f"{out}: with --show nothing is imported; name a .yaml file for what the columns are.")
+        raise GpmError(f"{out}: --show imports nothing; name a .yaml file for the description of the columns.")
     if out is not None and out.exists() and not overwrite:
-        raise GpmError(f"{out} exists, and may have been changed by hand; name another, or add --overwrite.")
-    found = show_tables(edges, nodes=nodes, graphs=graphs, **said)
+        raise GpmError(f"{out} exists and may have been edited; name another file, or add --overwrite.")
+    schema = show_tables(edges, nodes=nodes, graphs=graphs, **options)
     if out is not None:
-        write_schema(out, found)
-        print(f"what the columns are is in {out}; change it, and give it to gpm import --schema")
-
-
-def _check_like(said: dict[str, Any]) -> None:
-    """Refuse what an import that is followed says already."""
-    for key in ("target", "graph", "split", "directed", "schema"):
-        if said["like"] is not None and said[key]:
-            raise GpmError(f"--like says what columns are, as in the other import; leave out --{key}.")
-
-
-def _refuse(path: Path, said: dict[str, Any]) -> None:
-    for key, value in said.items():
-        if value and key != "task":
-            raise GpmError(f"--{key} goes with tables; {path} is a PyG file, which says all by itself. Leave it out.")
+        write_schema(out, schema)
+        print(f"the description of the columns is in {out}; edit it, and pass it to gpm import --schema")
 
 
 def _files_of(schema: Path, nodes: Path | None, graphs: Path | None) -> tuple[str, Path | None, Path | None]:
-    """The files that a schema names, where no others are given: from here, or from where it is itself."""
+    """Return the files that a schema names, relative to the current folder or to its own, unless others are given."""
+    from gpm.data.tables.schema import read_schema
+
     named = {}
     for name, table in read_schema(schema).tables().items():
         if table.file:
@@ -138,7 +128,9 @@ def _files_of(schema: Path, nodes: Path | None, graphs: Path | None) -> tuple[st
 
 
 def _import_pyg(path: Path, out: Path, task: str, overwrite: bool) -> None:
-    """A PyG file as a graph folder, with labels and the masks of its splits."""
+    """Write a PyG file as a graph folder, with labels and the masks of its splits."""
+    import numpy as np
+
     from gpm.data.labels import VALUE_METRICS
     from gpm.data.link_data import LinkData
     from gpm.data.sources import load_task_data
@@ -151,16 +143,8 @@ def _import_pyg(path: Path, out: Path, task: str, overwrite: bool) -> None:
         several = "labels" if data.labels.ndim == 2 else "classes"
         facts["kind"] = "values" if data.metric in VALUE_METRICS else several
         if data.masks is not None:
-            extras["part"] = _number_parts(path, data.masks)
+            masks = [data.masks.train, data.masks.val, data.masks.test]
+            if (np.sum(masks, axis=0, dtype=np.int8) > 1).any():
+                raise GpmError(f"{path}: an instance is in two masks of a split; put each into one mask only.")
+            extras["part"] = np.select(masks, range(3), default=-1).astype(np.int8)  # [N] or [N, splits]
     save_graph(data.graph, out, overwrite=overwrite, facts=facts, extras=extras)
-
-
-def _number_parts(path: Path, masks: Masks) -> NDArray[np.int8]:
-    """The part of each instance, -1 for none, `[N]` or `[N, splits]`."""
-    import numpy as np
-
-    parts = [masks.train, masks.val, masks.test]
-    if (np.sum(parts, axis=0, dtype=np.int8) > 1).any():
-        raise GpmError(f"{path}: an instance is in two parts of a split; put each into one mask only.")
-    found: NDArray[np.int8] = np.select(parts, range(3), default=-1).astype(np.int8)
-    return found

@@ -81,7 +81,7 @@ def test_values_of_the_yaml_are_those_of_the_column(tmp_path: Path) -> None:
     nodes = _nodes(level=lambda i: ("low", "mid", "high")[i % 3], size=lambda i: 1 + i % 3)
     yaml = "format: gpm-import\nversion: 1\nnodes:\n  columns:\n    {}: {{role: feature, values: [{}]}}\n"
     (tmp_path / "a.yaml").write_text(yaml.format("level", "Low, Mid, High"))
-    with pytest.raises(GpmError, match=r"none of the values that the YAML lists for 'level' is in .* 'high'"):
+    with pytest.raises(GpmError, match=r"column 'level' has none of the values that the YAML lists for it, .* 'high'"):
         _import(tmp_path, nodes, schema=tmp_path / "a.yaml")
     (tmp_path / "b.yaml").write_text(yaml.format("size", "'1', '2'"))
     schema = read_extras(_import(tmp_path, nodes, schema=tmp_path / "b.yaml"))[0]["schema"]
@@ -101,9 +101,9 @@ def test_every_word_of_a_split_is_a_part(tmp_path: Path) -> None:
     words = ("train", "validate", "test")
     folder = _import(tmp_path, _nodes(split=lambda i: words[i % 3]))
     assert load_task_data(folder).make_split(0).name == "public"
-    with pytest.raises(GpmError, match="column 'split' says 'holdout', which is no part; write train, val or test"):
+    with pytest.raises(GpmError, match="column 'split' contains 'holdout', which is not a split; write train"):
         _import(tmp_path, _nodes(split=lambda i: ("train", "val", "holdout")[i % 3]), overwrite=True)
-    with pytest.raises(GpmError, match="column 'Split' says '0', which is no part"):
+    with pytest.raises(GpmError, match="column 'Split' contains '0', which is not a split"):
         _import(tmp_path, _nodes(Split=lambda i: i % 3), overwrite=True)
 
 
@@ -115,15 +115,15 @@ def test_a_fold_of_part_words_is_a_split_and_another_is_a_feature(tmp_path: Path
 
 
 def test_masks_are_no_features(tmp_path: Path) -> None:
-    with pytest.raises(GpmError, match=r"'train_mask' looks like a part of a split; write the parts as one column"):
+    with pytest.raises(GpmError, match=r"'train_mask' looks like the mask of a split; write the splits as one column"):
         _import(tmp_path, _nodes(train_mask=lambda i: i % 2 == 0))
 
 
 def test_a_split_that_lacks_a_part_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    with pytest.raises(GpmError, match=r"nodes\.csv: no row with a label is in the part val of column 'split'"):
+    with pytest.raises(GpmError, match=r"nodes\.csv: no labelled row has 'val' in column 'split'"):
         _import(tmp_path, _nodes(split=lambda i: ("train", "test")[i % 2]))
     unlabelled = _nodes(split=lambda i: ("train", "val", "test")[i % 3]).replace(",a,test", ",,test")
-    with pytest.raises(GpmError, match="no row with a label is in the part test"):
+    with pytest.raises(GpmError, match="no labelled row has 'test'"):
         _import(tmp_path, unlabelled.replace(",b,test", ",,test"))
     assert not (tmp_path / "graph").exists()
 
@@ -133,7 +133,7 @@ def test_parts_of_edges_are_said_not_to_be_read(tmp_path: Path) -> None:
     found = show_tables(*_edges(tmp_path, f"source,target,split\n{edges}"))
     assert (found.edges.columns["split"].role, found.edges.columns["split"].why) == (
         "ignore",
-        "parts of edges are not read, but drawn",
+        "edges are split at random",
     )
 
 
@@ -171,7 +171,7 @@ def test_what_says_which_way_edges_go_is_heeded(tmp_path: Path) -> None:
         '<graphml><graph edgedefault="undirected"><node id="a"/><node id="b"/><edge source="a" target="b"/></graph>'
         "</graphml>"
     )
-    with pytest.raises(GpmError, match="n says by itself that its edges are undirected; leave out --directed"):
+    with pytest.raises(GpmError, match="n declares its edges undirected; leave out --directed"):
         import_tables(tmp_path / "n.graphml", tmp_path / "graph", directed=True)
 
 

@@ -18,8 +18,9 @@ from gpm import GpmError
 from gpm.data.tables.column_profile import profile
 from gpm.data.tables.encode import encode, names, width
 from gpm.data.tables.fit_encoding import check_encoding, fit_encoding
-from gpm.data.tables.open_table import Table, connect, open_table
+from gpm.data.tables.open_table import Table, open_table
 from gpm.data.tables.schema import Column
+from gpm.data.tables.session import connect
 
 COLUMNS = {
     "id": Column("id"),
@@ -252,10 +253,10 @@ def test_what_is_new_says_nothing_and_is_reported(base: Any) -> None:
     assert unseen.empty == {"born": 1}
     assert unseen.sentences() == [
         "there is no column 'happy': all its cells count as missing.",
-        "not read, as training had no such column: 'new'.",
+        "not read, because training had no such column: 'new'.",
         "3 row(s) have a value of 'colour' unseen in training: 'pink' (2), 'grey' (1).",
         "2 value(s) of 'age' are far outside the range seen in training.",
-        "1 cell(s) of 'born' are missing, as none was in training.",
+        "1 cell(s) of 'born' are missing, but none were in training.",
     ]
 
 

@@ -172,7 +172,7 @@ def test_what_the_yaml_says_holds(tmp_path: Path) -> None:
     kinds = {entry["column"]: entry["kind"] for entry in _facts(mine)["encoding"]["node"]}
     assert "age" not in kinds
     assert kinds["colour"] == "text"
-    with pytest.raises(GpmError, match="the YAML says that 'pet' is the target, the command 'income'"):
+    with pytest.raises(GpmError, match="The target is 'pet' in the YAML, but 'income' in the command"):
         import_tables(edges, tmp_path / "no", nodes=nodes, schema=tmp_path / "mine.yaml", target="income")
 
 
@@ -211,8 +211,8 @@ def test_what_is_new_in_other_tables_is_said(imported: Path, tmp_path: Path) -> 
     folder = import_tables(tmp_path / "edges.csv", tmp_path / "graph", nodes=nodes, like=imported)
     said = "\n".join(_facts(folder)["unseen"])
     for words in (
-        "nodes.csv: not read, as training had no such column: 'shoe'.", "'since'", "'violet' (1)",
-        "nodes.csv, line 2: 'fish' in column 'pet' is not a known class.", "'later' in column 'part' is no part",
+        "nodes.csv: not read, because training had no such column: 'shoe'.", "'since'", "'violet' (1)",
+        "nodes.csv, line 2: 'fish' in column 'pet' is not a known class.", "'later' in column 'part' is not a split",
     ):  # fmt: skip
         assert words in said
     assert len(_facts(folder)["unseen"]) == 5
@@ -225,11 +225,11 @@ def test_what_is_new_in_other_tables_is_said(imported: Path, tmp_path: Path) -> 
     ("options", "sentence"),
     [
         ({"target": "pets"}, r"nodes\.csv has no column 'pets'\. Did you mean 'pet'\?"),
-        ({}, r"say which column to predict: --target NAME; or predict edges: --task link\."),
-        ({"target": "pet", "like": "x"}, "a target and another import to be like both say what columns are"),
-        ({"like": "x"}, "x is neither an imported graph nor a run of one"),
+        ({}, r"Name the column to predict: --target NAME; or predict edges: --task link\."),
+        ({"target": "pet", "like": "x"}, "already describes the columns; leave out either it or a target"),
+        ({"like": "x"}, "x is neither an imported graph nor a run trained on one"),
         ({"target": "pet", "memory": "lots"}, "memory must be a size such as 4GB"),
-        ({"target": "source"}, r"'source' is a column of edges\.csv; a target is one of nodes\.csv"),
+        ({"target": "source"}, r"'source' is a column of edges\.csv, but a target must be a column of nodes\.csv"),
     ],
 )
 def test_mistakes_leave_nothing(tmp_path: Path, options: dict[str, Any], sentence: str) -> None:

@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 
 from gpm import GpmError
 from gpm.data.tables.column_profile import profile
-from gpm.data.tables.encode import encode, fit_encoding
+from gpm.data.tables.encode import encode
+from gpm.data.tables.fit_encoding import fit_encoding
 from gpm.data.tables.infer_schema import examples, infer
-from gpm.data.tables.open_table import Table, connect, open_table
+from gpm.data.tables.open_table import Table, open_table
 from gpm.data.tables.schema import Column, Schema, TableSchema, describe
+from gpm.data.tables.session import connect
 
 Open = Callable[..., Table]
 EDGES = "source,target\n1,2\n2,3\n"
@@ -106,11 +108,11 @@ def test_ends_are_found_by_name_and_place(opened: Open, header: str, roles: str)
 @pytest.mark.parametrize(
     ("header", "match"),
     [
-        ("from,src,to", "'from' and 'src' could all be the source; say it in the YAML, under edges"),
+        ("from,src,to", "'from' and 'src' could each be the source; set it in the YAML, under edges"),
         ("a,b,c,d", r"which column is the source of an edge\? Its columns are a, b, c, d\."),
         ("source,b,c,d", "which column is the target"),
         ("source", "which column is the target"),
-        ("source,target,w,weight", "'w' and 'weight' could all be the weight"),
+        ("source,target,w,weight", "'w' and 'weight' could each be the weight"),
     ],
 )
 def test_doubt_about_edges_is_an_error(opened: Open, header: str, match: str) -> None:
@@ -182,20 +184,28 @@ def test_a_column_that_is_asked_for_is_not_left_out(opened: Open) -> None:
 @pytest.mark.parametrize(
     ("said", "options", "match"),
     [
-        ({"task": "link"}, {"task": "node", "target": ["label"]}, "the YAML says task: link, the command --task node"),
+        (
+            {"task": "link"},
+            {"task": "node", "target": ["label"]},
+            "task is link in the YAML, but node in the command",
+        ),
         ({}, {"task": "link", "target": ["label"]}, "has no target; leave out the target 'label'"),
         ({}, {"task": "node"}, r"--target NAME.* Its columns are id, age, label\."),
         ({}, {"task": "nodes"}, r"task must be .* Did you mean 'node'\?"),
         ({}, {"task": "graph", "target": ["label"]}, "--graph NAME"),
         ({}, {"target": ["labl"]}, r"has no column 'labl'\. Did you mean 'label'\?"),
-        ({}, {"target": ["source"]}, "'source' is a column of edges.csv; a target is one of nodes.csv"),
+        ({}, {"target": ["source"]}, "'source' is a column of edges.csv, but a target must be a column of nodes.csv"),
         ({}, {"target": ["label"], "split": "age"}, ""),
         ({}, {"target": ["label"], "split": "label"}, "'label' cannot be both target and split"),
         ({}, {"split": "age"}, "for nodes or graphs"),
         ({}, {"target": ["label"], "graph": "house"}, r"no column 'house'"),
         ({"nodes": TableSchema(columns={"agee": Column("feature")})}, {}, r"no column 'agee'.* Did you mean 'age'\?"),
         ({"graphs": TableSchema(columns={"g": Column("graph")})}, {}, "describes columns of graphs"),
-        ({"nodes": TableSchema(columns={"age": Column("target")})}, {"target": ["label"]}, "'age' is the target"),
+        (
+            {"nodes": TableSchema(columns={"age": Column("target")})},
+            {"target": ["label"]},
+            "target is 'age' in the YAML",
+        ),
         ({"nodes": TableSchema(columns={"label": Column("id")})}, {"target": ["label"]}, "both id and target"),
     ],
 )
@@ -229,7 +239,7 @@ def test_columns_named_like_the_target_are_never_features(opened: Open) -> None:
     nodes = opened("id,label,target\n" + "".join(f"{i},{'ab'[i % 2]},{i % 3}\n" for i in range(12)))
     found = infer(edges, nodes, target=["label"])
     assert _roles(found.edges) == {"source": "source", "target": "target", "label": "ignore"}
-    assert "might tell" in found.edges.columns["label"].why
+    assert "may leak" in found.edges.columns["label"].why
     found = infer(edges, nodes, target=["target"])  # an end of an edge that happens to have the name
     assert _roles(found.edges)["target"] == "target"
     assert _roles(found.nodes)["target"] == "target"
@@ -283,7 +293,7 @@ def test_parts_are_known_by_name_and_words(opened: Open) -> None:
     found = _roles(infer(edges, nodes, target=["label"]).nodes)
     assert found == {"id": "id", "label": "target", "Split": "split", "set": "feature"}
     both = opened("id,label,split,part\n1,a,train,train\n2,b,val,test\n3,a,test,val\n", "both.csv")
-    with pytest.raises(GpmError, match="'split' and 'part' could all be the split; say it with --split NAME"):
+    with pytest.raises(GpmError, match="'split' and 'part' could each be the split; choose one with --split NAME"):
         infer(edges, both, target=["label"])
     assert _roles(infer(edges, both, target=["label"], split="part").nodes)["part"] == "split"
 
@@ -313,7 +323,7 @@ COLUMNS: list[tuple[str, list[Any], str, str]] = [
     ("hexadecimal", ["0x1F", "0x2F"] * 20, "category", ""),
     ("letters", ["M", "F"] * 20, "category", "2 value(s)"),
     ("one value or none", ["x", ""] * 20, "category", "20 missing: zeros"),
-    ("almost numbers", ["1", "2", "3", "4", "x"] * 8, "category", "8 of 40 cells are no numbers, such as 'x'"),
+    ("almost numbers", ["1", "2", "3", "4", "x"] * 8, "category", "8 of 40 cells are not numbers, such as 'x'"),
     ("marks of Excel and others", ["1", "#N/A", "2.5", "?", "<NA>"] * 8, "number", "24 missing ('#n/a', '?')"),
     ("plus nan", ["+nan", "1"] * 20, "category", ""),
     ("words", [f"this is a text about {i}" for i in range(MANY)], "text", ""),
@@ -324,8 +334,8 @@ COLUMNS: list[tuple[str, list[Any], str, str]] = [
     ("empty", ["", None, "NA", "null"] * 10, "", "empty"),
     ("constant", ["7"] * MANY, "", "the same in every row"),
     ("constant words", ["x"] * MANY, "", "the same in every row"),
-    ("row numbers", list(range(MANY)), "", "counts the rows"),
-    ("shuffled row numbers", [(7 * i) % MANY + 1 for i in range(MANY)], "", "counts the rows"),
+    ("row numbers", list(range(MANY)), "", "numbers the rows"),
+    ("shuffled row numbers", [(7 * i) % MANY + 1 for i in range(MANY)], "", "numbers the rows"),
     ("mixed", ["1", "true", "2020-01-01", "x"] * 10, "category", ""),
 ]  # fmt: skip
 
@@ -379,7 +389,7 @@ def test_kinds_of_several_targets(base: Any) -> None:
     flags, numbers, words = ["yes", "no", ""] * 20, [i / 4 for i in range(60)], ["x", "y"] * 30
     assert [c.kind for c in _target(base, [0, 1] * 30, flags)] == ["flag", "flag"]
     assert [c.kind for c in _target(base, [0, 1] * 30, numbers)] == ["number", "number"]
-    with pytest.raises(GpmError, match="'y1' holds other text, such as 'x'"):
+    with pytest.raises(GpmError, match="'y1' contains other text, such as 'x'"):
         _target(base, numbers, words)
 
 
@@ -388,7 +398,7 @@ def test_kinds_of_several_targets(base: Any) -> None:
     [
         ([""] * 20, "the target 'y0' is empty"),
         (["x"] * 20, "the same in every row"),
-        ([f"x{i}" for i in range(20)], "20 different values in 20 rows, too many for classes"),
+        ([f"x{i}" for i in range(20)], "20 distinct values in 20 rows, too many for classes"),
         (["x"] + [f"{i}.5" for i in range(19)], "row 1: 'x' in column 'y0' is not a number"),
         ([*map(str, range(30)), "unknown"] * 2, "row 31: 'unknown' in column 'y0' is not a number"),
     ],

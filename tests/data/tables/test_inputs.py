@@ -11,9 +11,8 @@ import pytest
 
 from gpm import GpmError
 from gpm.data.tables import import_tables
-from gpm.data.tables.inputs import brings_nodes, gather, name_of, suffix_of
+from gpm.data.tables.inputs import Stack, brings_nodes, gather, name_of, suffix_of
 from gpm.data.tables.session import connect
-from gpm.data.tables.stacked import Stack
 from tests.small_tables import edges_of, graphs_of, nodes_of, rings, save, without
 
 
@@ -107,12 +106,12 @@ def test_files_without_a_header_and_with_semicolons(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "sentence"),
     [
-        ({}, r"all holds no graphs; put one file per graph into it \(\.csv"),
+        ({}, r"all has no graphs; add one file per graph \(\.csv"),
         ({"a.csv": "0,1\n", "b.graphml": ""}, "mixes tables of edges with network files"),
         ({"a.csv": "0,1\n", "a.tsv": "0\t1\n"}, r"a\.csv and a\.tsv name the same graph"),
         ({"a.csv": "source,target\n0,1\n", "b.csv": "source,target,kind\n0,1,2\n"}, "have different columns"),
-        ({"a.csv": "source,target\n0,1\n", "b.csv": "source,target\n"}, r"b\.csv holds no edges, so that it is no"),
-        ({"a.csv": "source,target,graph\n0,1,x\n"}, "the column 'graph' is needed for the names of files"),
+        ({"a.csv": "source,target\n0,1\n", "b.csv": "source,target\n"}, r"b\.csv has no edges; remove the file"),
+        ({"a.csv": "source,target,graph\n0,1,x\n"}, "column 'graph' is reserved for the names of files"),
     ],
 )
 def test_folders_that_are_no_graphs(tmp_path: Path, files: dict[str, str], sentence: str) -> None:
@@ -133,17 +132,17 @@ def test_a_header_is_the_same_in_all_files(tmp_path: Path) -> None:
 
 def test_what_is_no_table(tmp_path: Path) -> None:
     for given, sentence in (
-        (3, "give edges as a file or a DataFrame, not as a int"),
-        (tmp_path / "none.csv", r"there is no file .*none\.csv"),
+        (3, "Give edges as a file or a DataFrame, not as a int"),
+        (tmp_path / "none.csv", r"There is no file .*none\.csv"),
     ):
         with pytest.raises(GpmError, match=sentence):
             gather(given)
-    with pytest.raises(GpmError, match="give a table as a file or a DataFrame, not as a list"):
+    with pytest.raises(GpmError, match="Give a table as a file or a DataFrame, not as a list"):
         gather(pd.DataFrame({"source": [1], "target": [2]}), nodes=[1, 2])
     (tmp_path / "net.json").write_text('{"nodes": [], "links": []}')
-    with pytest.raises(GpmError, match="has nodes of its own; leave out --nodes"):
+    with pytest.raises(GpmError, match="contains its own nodes; leave out --nodes"):
         gather(tmp_path / "net.json", nodes=pd.DataFrame())
     (tmp_path / "links").mkdir()
     (tmp_path / "links/a.csv").symlink_to(tmp_path / "net.json")
-    with pytest.raises(GpmError, match="is a link or no file"):
+    with pytest.raises(GpmError, match="is a link or not a file"):
         gather(tmp_path / "links")

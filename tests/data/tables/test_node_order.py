@@ -43,7 +43,7 @@ def test_edges_features_labels_and_parts_are_the_same_by_name(tmp_path: Path, ki
 def test_the_folder_is_sound_and_says_its_order(tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     edges, nodes = save(tmp_path, edges=friends(), nodes=people())
     import_run(str(edges), tmp_path / "graph", nodes, target=["pet"], order=kind, quiet=True)  # type: ignore[arg-type]
-    assert f"numbered by {kind}" in capsys.readouterr().out
+    assert f"ordered by {kind}" in capsys.readouterr().out
     doctor(tmp_path / "graph")
     assert find_fault(Graph.open(tmp_path / "graph")) == ""
     assert read_extras(tmp_path / "graph")[0]["order"] == kind

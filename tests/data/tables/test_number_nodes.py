@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from gpm import GpmError, Graph
 from gpm.data.tables.node_ids import Ends, Ids, Listed
 from gpm.data.tables.number_nodes import number_nodes
-from gpm.data.tables.open_table import connect, open_table
+from gpm.data.tables.open_table import open_table
+from gpm.data.tables.session import connect
 from gpm.data.tables.write_edges import write_edges
 from gpm.graph.folder import writing_graph
 
@@ -169,7 +170,7 @@ def test_mistakes_are_named_with_their_rows(base: duckdb.DuckDBPyConnection) -> 
         ("nodes, row 2: column 'id' is empty", plain, _listed(base, ["a", None]), None),
         ("nodes, row 2: column 'g' is empty", graphs, _listed(base, ["a", "b"], ["g", None]), None),
         ("nodes, row 2 and nodes, row 4: both are node 'b'", plain, _listed(base, ["a", "b", "c", "b", "b"]), None),
-        ("nodes, row 1 and nodes, row 3: both are node 'a'; or say", plain, two, None),
+        ("nodes, row 1 and nodes, row 3: both are node 'a'; name the graph of each edge", plain, two, None),
         (
             "nodes, row 1 and nodes, row 2: ids 'a' and 'a ' differ only in blanks",
             plain,
@@ -187,20 +188,20 @@ def test_mistakes_are_named_with_their_rows(base: duckdb.DuckDBPyConnection) -> 
         ("graphs, row 2: column 'id' is empty", graphs, two, ["g", None, "h"]),
         ("nodes, row 3: graphs does not list graph 'h'", graphs, two, ["g"]),
         ("graphs, row 3: graph 'i' has no nodes", graphs, two, ["g", "h", "i"]),
-        ("edges has a column of graphs and nodes has none", graphs, _listed(base, ["a", "b"]), None),
+        ("edges has a column of graphs, but nodes has none", graphs, _listed(base, ["a", "b"]), None),
         ("graphs lists graphs, but no other table has a column", plain, None, ["g"]),
-        ("nodes has no rows, so that there is no node", plain, _listed(base, []), None),
-        ("edges has no rows, so that there is no node", _ends(base, []), None, None),
+        ("nodes has no rows, so there are no nodes", plain, _listed(base, []), None),
+        ("edges has no rows, so there are no nodes", _ends(base, []), None, None),
     ):
         with pytest.raises(GpmError, match=told):
             number_nodes(ends, nodes, None if listed is None else _listed(base, listed, title="graphs"))
-    with pytest.raises(GpmError, match="edges, row 1: node 'q' is not listed, and nothing says of which graph it is"):
+    with pytest.raises(GpmError, match="edges, row 1: node 'q' is not listed, so its graph is unknown"):
         number_nodes(_ends(base, [("a", "q")]), _listed(base, ["a", "b"], ["g", "h"]), unlisted="add")
 
 
 def test_a_name_that_is_two_nodes_is_refused(base: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
     ends = _ends(base, [("b:c", "c", "a"), ("c", "c", "a:b"), ("x", "x", "a"), ("x", "x", "a:b")], "g")
-    with writing_graph(tmp_path / "g") as writer, pytest.raises(GpmError, match="two nodes would have the same name"):
+    with writing_graph(tmp_path / "g") as writer, pytest.raises(GpmError, match="Two nodes would have the same name"):
         number_nodes(ends).write(writer)
 
 

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpm import GpmError
-from gpm.data.tables.open_table import Table, connect, open_table, quote, reading, text
+from gpm.data.tables.open_table import Table, open_table, reading
+from gpm.data.tables.session import connect, quote, text
 
 PIECES = [
     "a", "é", "😀", "\u2028", "\x85", "\x0b", "\x0c", "\x1c", " ", "  ", "'", "NULL", "NA", "nan", "None", "007", "#",
@@ -150,28 +151,28 @@ def test_a_folder_that_looks_like_a_partition_adds_no_columns(tmp_path: Path, ba
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("a,b\n1,2\n3\n", "t.csv, line 3: 1 cell(s) where 2 are needed"),
-        ("a,b\n1,2\n3,4,5\n", "t.csv, line 3: 3 cell(s) where 2 are needed"),
-        ('a,b\n"1",2\n3\n', "t.csv, line 3: 1 cell(s) where 2 are needed"),
+        ("a,b\n1,2\n3\n", "t.csv, line 3: 1 cell(s) instead of 2"),
+        ("a,b\n1,2\n3,4,5\n", "t.csv, line 3: 3 cell(s) instead of 2"),
+        ('a,b\n"1",2\n3\n', "t.csv, line 3: 1 cell(s) instead of 2"),
         ('a,b\n1,2\n3,"4\n5,6\n', "t.csv, line 3: a quote is opened and never closed"),
-        ('a,b\n1,2\n3,"4"x\n5,6\n', "t.csv, line 3: a cell goes on after its closing quote"),
-        ("a,b\n1,2\n3\r,4\n", "t.csv, line 3: a carriage return stands inside a cell"),
-        ("a,b\n1,2\n\x00,4\n", "t.csv, line 3 holds a zero byte"),
+        ('a,b\n1,2\n3,"4"x\n5,6\n', "t.csv, line 3: a cell continues after its closing quote"),
+        ("a,b\n1,2\n3\r,4\n", "t.csv, line 3: a cell contains a carriage return"),
+        ("a,b\n1,2\n\x00,4\n", "t.csv, line 3 contains a zero byte"),
         (b"a,b\n1,2\n\xe9,4\n", "t.csv, line 3 is not UTF-8 text"),
         (b"a,b\n1,2\n3,\xc3", "t.csv, line 3 is not UTF-8 text"),
         ("a,b\n1,2\n".encode("utf-16"), "t.csv is UTF-16 text"),
         (b"PK\x03\x04rest", "t.csv is a workbook or a zip file"),
-        (b"\x1f\x8b\x08rest", "t.csv is packed"),
+        (b"\x1f\x8b\x08rest", "t.csv is compressed"),
         (b"\x89PNG\r\n\x1a\n\x00\x00", "t.csv, line 1 is not UTF-8 text"),
-        ("", "t.csv holds no rows"),
-        ("\n  \n# x\n", "t.csv holds no rows"),
+        ("", "t.csv has no rows"),
+        ("\n  \n# x\n", "t.csv has no rows"),
         ("id,x,ID\n1,2,3\n", "t.csv, line 1: columns 1 and 3 are both called 'ID'"),
         ("# c\nid,,x\n1,2,3\n", "t.csv, line 2: column 2 has no name"),
-        ("id,gpm_row\n1,2\n", "t.csv, line 1: column 'gpm_row' has a name that is needed"),
-        ("a, b\n1, 2\n \n3, 4\n", "t.csv, line 3 is no row like the others"),
-        ('"a" "b"\n"c" "d"\n', "t.csv, line 1: cells in quotes have blanks between them"),
-        ("#cat,#dog\nsun,moon\n#cat,moon\n", "t.csv, line 3: a row begins with # as the comments above do"),
-        ("," * 20_001 + "\n", "t.csv holds no rows"),
+        ("id,gpm_row\n1,2\n", "t.csv, line 1: column name 'gpm_row' is reserved"),
+        ("a, b\n1, 2\n \n3, 4\n", "t.csv, line 3 differs from the other rows"),
+        ('"a" "b"\n"c" "d"\n', "t.csv, line 1: quoted cells are separated by blanks"),
+        ("#cat,#dog\nsun,moon\n#cat,moon\n", "t.csv, line 3: a row begins with #, like the comments above"),
+        ("," * 20_001 + "\n", "t.csv has no rows"),
         ("x," * 20_001 + "\n", "t.csv, line 1: 20,002 columns"),
     ],
 )
@@ -190,16 +191,16 @@ def test_a_very_long_cell_is_a_quote_not_closed(tmp_path: Path, base: Any) -> No
 
 
 def test_a_bad_path_is_one_sentence(tmp_path: Path, base: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(GpmError, match="there is no file"):
+    with pytest.raises(GpmError, match="There is no file"):
         open_table(base, tmp_path / "none.csv")
     with pytest.raises(GpmError, match="is a folder"):
         open_table(base, tmp_path)
-    with pytest.raises(GpmError, match="no kind of table that is read here"):
+    with pytest.raises(GpmError, match="is not a supported table file"):
         open_table(base, _write(tmp_path, "a", "t.xlsx"))
     os.mkfifo(tmp_path / "pipe.csv")
     with pytest.raises(GpmError, match="is a pipe or a device"):
         open_table(base, tmp_path / "pipe.csv")
-    with pytest.raises(GpmError, match="is damaged, or no gzip file"):
+    with pytest.raises(GpmError, match="is damaged, or not a gzip file"):
         open_table(base, _write(tmp_path, "a,b\n", "t.csv.gz"))
     path = _write(tmp_path, "a,b\n")
 
@@ -254,7 +255,7 @@ def test_frames_are_tables(base: Any) -> None:
     assert (table.where(1), table.path, table.options) == ("edges, row 2", None, {})
     with pytest.raises(GpmError, match="edges: columns 1 and 2 are both called 'A'"):
         open_table(base, pd.DataFrame([[1, 2]], columns=["a", "A"]), title="edges")
-    with pytest.raises(GpmError, match="the frame has no columns"):
+    with pytest.raises(GpmError, match="the data frame has no columns"):
         open_table(base, pd.DataFrame())
 
 
@@ -268,16 +269,16 @@ def test_names_and_cells_in_sql(base: Any) -> None:
 
 def test_what_duckdb_raises_is_one_sentence(tmp_path: Path, base: Any) -> None:
     table = open_table(base, _write(tmp_path, "a,b\n1,2\n"))
-    with pytest.raises(GpmError, match=r"t\.csv needs more memory than is allowed"), reading(table):
+    with pytest.raises(GpmError, match=r"t\.csv needs more memory than the limit allows"), reading(table):
         raise duckdb.OutOfMemoryException("failed to allocate")
     with pytest.raises(GpmError, match=r"t\.csv: the disk for temporary files is full"), reading(table):
         raise duckdb.IOException("Could not write file: No space left on device")
-    with pytest.raises(GpmError, match=r"edges cannot be read \(odd\); write it again"), reading("edges"):
+    with pytest.raises(GpmError, match=r"edges cannot be read \(odd\); write the file again"), reading("edges"):
         raise duckdb.InvalidInputException("Invalid Input Error: odd\nmore")
     with pytest.raises(KeyboardInterrupt), reading(table):
         raise duckdb.InterruptException("INTERRUPT")
     with pytest.raises(duckdb.BinderException), reading(table):  # a mistake of ours, not of the file
         base.execute(f"SELECT nothing FROM {table.view}")
     (tmp_path / "t.csv").unlink()
-    with pytest.raises(GpmError, match="there is no file"):
+    with pytest.raises(GpmError, match="There is no file"):
         table.count()

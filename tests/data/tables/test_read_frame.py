@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from gpm import GpmError
-from gpm.data.tables.open_table import connect, open_table, reading
+from gpm.data.tables.open_table import open_table, reading
+from gpm.data.tables.session import connect
 
 
 @pytest.fixture(scope="module")
@@ -63,10 +64,10 @@ def test_columns_of_every_kind_are_read_exactly(base: Any, column: pd.Series, ki
 
 
 def test_what_is_no_text_is_one_sentence(base: Any) -> None:
-    with pytest.raises(GpmError, match=r"the frame, column 'x': b'.xff' is not UTF-8 text"):
+    with pytest.raises(GpmError, match=r"the data frame, column 'x': b'.xff' is not UTF-8 text"):
         open_table(base, pd.DataFrame({"x": pd.Series([b"\xff"], dtype=object)}))
     table = open_table(base, pd.DataFrame({"x": ["\ud800"]}))
-    with pytest.raises(GpmError, match="the frame cannot be read"), reading(table):
+    with pytest.raises(GpmError, match="the data frame cannot be read"), reading(table):
         base.execute(f"SELECT * FROM {table.view}").fetchall()
     with pytest.raises(GpmError, match="columns of 2 levels"):
         open_table(base, pd.DataFrame([[1]], columns=pd.MultiIndex.from_tuples([("a", "b")])))

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpm import GpmError
-from gpm.data.tables.open_table import Table, connect, open_table, reading
+from gpm.data.tables.open_table import Table, open_table, reading
+from gpm.data.tables.session import connect
 
 
 @pytest.fixture(scope="module")
@@ -79,18 +80,18 @@ def test_many_rows_keep_their_order(tmp_path: Path, base: Any) -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ('{"id": 1}\n{"id":\n', "t.jsonl, line 2 is no JSON object (Expecting value)"),
-        ('{"id": 1}\n\n[1]\n', "t.jsonl, line 3 is no JSON object"),
-        ('{"id": 1}\n5\n', "t.jsonl, line 2 is no JSON object"),
-        ('{"id": 1} {"id": 2}\n', "t.jsonl, line 1 is no JSON object (Extra data)"),
-        ('[{"id": 1},\n{"id": 2}]\n', "t.jsonl, line 1 is no JSON object"),
-        ('{"id": 1}\n{"id": 2, "id": 3}\n', "t.jsonl, line 2 is no JSON object (the key 'id' is there twice)"),
+        ('{"id": 1}\n{"id":\n', "t.jsonl, line 2 is not a JSON object (Expecting value)"),
+        ('{"id": 1}\n\n[1]\n', "t.jsonl, line 3 is not a JSON object"),
+        ('{"id": 1}\n5\n', "t.jsonl, line 2 is not a JSON object"),
+        ('{"id": 1} {"id": 2}\n', "t.jsonl, line 1 is not a JSON object (Extra data)"),
+        ('[{"id": 1},\n{"id": 2}]\n', "t.jsonl, line 1 is not a JSON object"),
+        ('{"id": 1}\n{"id": 2, "id": 3}\n', "t.jsonl, line 2 is not a JSON object (the key 'id' occurs twice)"),
         (b'{"id": 1}\n{"id": "\xe9"}\n', "t.jsonl, line 2 is not UTF-8 text"),
-        (b'{"id": 1}\n\x00\n', "t.jsonl, line 2 is no JSON object"),
+        (b'{"id": 1}\n\x00\n', "t.jsonl, line 2 is not a JSON object"),
         ('{"id": 1}\n{"ID": 2}\n', "t.jsonl: columns 1 and 2 are both called"),
         ('{"": 1}\n', "t.jsonl: column 1 has no name"),
-        ("", "t.jsonl holds no rows"),
-        ("{}\n{}\n", "t.jsonl holds no rows"),
+        ("", "t.jsonl has no rows"),
+        ("{}\n{}\n", "t.jsonl has no rows"),
     ],
 )
 def test_bad_records_are_one_sentence(tmp_path: Path, base: Any, content: str | bytes, sentence: str) -> None:

@@ -93,7 +93,7 @@ def test_what_is_said_is_not_found_out(tmp_path: Path) -> None:
         ({"delimiter": 1}, "delimiter must be one character"),
         ({"header": "yes"}, "header must be true or false"),
         ({"trim": 1}, "trim must be true or false"),
-        ({"encoding": "x"}, "a text file has no option 'encoding'"),
+        ({"encoding": "x"}, "A text file has no option 'encoding'"),
     ],
 )
 def test_options_are_checked(tmp_path: Path, options: dict[str, Any], sentence: str) -> None:

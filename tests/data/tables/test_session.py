@@ -1,3 +1,5 @@
+import io
+import sys
 import tempfile
 from pathlib import Path
 
@@ -5,7 +7,7 @@ import duckdb
 import pytest
 
 from gpm import GpmError
-from gpm.data.tables.session import connect, file_literal, literal, quote
+from gpm.data.tables.session import connect, file_literal, literal, quote, show_bar, watching
 
 
 def test_what_does_not_fit_goes_to_a_folder_that_is_gone_afterwards(tmp_path: Path) -> None:
@@ -59,3 +61,27 @@ def test_sql_is_written_safely() -> None:
     assert quote('a"b') == '"a""b"'
     assert literal("it's") == "'it''s'"
     assert file_literal(Path("/x/a[1]*'?.csv")) == "'/x/a[[]1][*]''[?].csv'"
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_bars_are_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", written := io.StringIO())
+    with connect() as base, watching(base, "finding nodes", True), show_bar("reading", True, 3) as bar:
+        bar.update(3)
+        base.execute("SELECT 1")
+    assert written.getvalue() == ""
+
+
+def test_queries_are_watched_to_their_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", written := _Terminal())
+    with connect() as base:
+        with watching(base, "finding nodes", True):
+            counted = base.execute("SELECT count(DISTINCT hash(i)) FROM range(5000000) AS r(i)").fetchall()
+        with pytest.raises(ZeroDivisionError), watching(base, "finding nodes", True):
+            _ = 1 // 0
+    assert counted == [(5_000_000,)]
+    assert "finding nodes" in written.getvalue()

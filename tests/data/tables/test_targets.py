@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpm import GpmError
-from gpm.data.tables.open_table import Table, connect, open_table
+from gpm.data.tables.open_table import Table, open_table
 from gpm.data.tables.schema import Column
+from gpm.data.tables.session import connect
 from gpm.data.tables.targets import read_parts, read_targets
 
 
@@ -105,7 +106,7 @@ def test_parts_are_words(base: Any, tmp_path: Path) -> None:
     parts = read_parts(_table(base, part=cells), "part")
     assert parts.dtype == np.int8
     assert parts.tolist() == [0, 1, 1, 1, 1, 2, -1, -1, 0, -1]
-    with pytest.raises(GpmError, match=r"nodes\.csv, line 4: 'tets' in column 'part' is no part; write train, val or"):
+    with pytest.raises(GpmError, match=r"nodes\.csv, line 4: 'tets' in column 'part' is not a split; write train"):
         read_parts(_csv(base, tmp_path, "id,part\n1,train\n2,\n3,tets\n4,foo\n"), "part")
 
 

@@ -16,7 +16,8 @@ from gpm import GpmError, Graph
 from gpm.data.tables import external_sort as sorting
 from gpm.data.tables.node_ids import Ends, Ids, Listed
 from gpm.data.tables.number_nodes import number_nodes
-from gpm.data.tables.open_table import connect, open_table
+from gpm.data.tables.open_table import open_table
+from gpm.data.tables.session import connect
 from gpm.data.tables.write_edges import write_edges
 from gpm.graph import folder as storage
 from gpm.graph.folder import writing_graph
@@ -169,7 +170,7 @@ def test_edges_with_unlisted_ends_are_dropped_and_counted(
     nodes = Listed(_csv(base, tmp_path / "nodes.csv", "id,age\ny,1\nx,2\nz,3\n"), "id")
     with caplog.at_level("WARNING", "gpm"):
         graph = _write(tmp_path / "g", ends, number_nodes(ends, nodes, unlisted="drop"), directed=True, keep_ids=True)
-    assert "edges.csv: 2 of 4 edges are dropped" in caplog.text
+    assert "edges.csv: 2 of 4 edges were dropped" in caplog.text
     assert graph.edge_index().tolist() == [[0, 1], [1, 0]]
     assert graph.edge_ids is not None
     assert graph.edge_ids.tolist() == [3, 0]  # rows of the table, those dropped among them
@@ -179,10 +180,10 @@ def test_edges_with_unlisted_ends_are_dropped_and_counted(
 def test_an_edge_between_two_graphs_is_refused(base: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
     nodes = Listed(_csv(base, tmp_path / "nodes.csv", "id,g\n1,a\n2,a\n3,b\n"), "id", "g")
     ends = Ends(_csv(base, tmp_path / "edges.csv", "a,b\n1,2\n2,3\n"), "a", "b")
-    with pytest.raises(GpmError, match=r"edges.csv, line 3: the edge joins '2' and '3', which are of two graphs"):
+    with pytest.raises(GpmError, match=r"edges.csv, line 3: the edge joins '2' and '3' of two different graphs"):
         _write(tmp_path / "g", ends, number_nodes(ends, nodes))
     ends = Ends(_csv(base, tmp_path / "edges2.csv", "a,b,g\n1,2,a\n1,3,b\n"), "a", "b", graph="g")
-    with pytest.raises(GpmError, match=r"edges2.csv, line 3: nodes.csv lists node '1' in other graphs only"):
+    with pytest.raises(GpmError, match=r"edges2.csv, line 3: nodes.csv lists node '1' only in other graphs"):
         _write(tmp_path / "g", ends, number_nodes(ends, nodes))
 
 

@@ -1,7 +1,7 @@
-"""What stands in a cell, as SQL: nothing, a number, a day, a yes or no.
+"""SQL that reads cells: whether a cell is missing, a number, a date, or yes or no.
 
-Columns are read in long form, a row per cell: one set of expressions serves a table of two columns and of two thousand,
-where a set per column would take DuckDB minutes to plan.
+Columns are read in long form, one row per cell: a single set of expressions serves a table of two columns and one of
+two thousand. One set of expressions per column would take DuckDB minutes to plan.
 """
 
 from __future__ import annotations
@@ -12,24 +12,22 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpm.data.cells_gone import UNKNOWN
-from gpm.data.tables.open_table import reading
 from gpm.data.tables.session import literal, quote, text
 from gpm.errors import GpmError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from gpm.data.tables.open_table import Table
 
 _Item = TypeVar("_Item")
 FLOATS = ("FLOAT", "DOUBLE")
-LARGEST = 1e37  # numbers beyond it leave what features hold, 32 bits
+LARGEST = 1e37  # features are 32-bit floats, which hold no larger numbers
 YES, NO = ("true", "yes", "t", "y"), ("false", "no", "f", "n")  # pairs, in this order
+WORD_COUNT = "length(x) - length(replace(x, ' ', '')) + 1"
 WORDS = {"number": "a number (in 32 bits)", "date": "a date such as 2024-12-31", "flag": "yes or no"}
 _BLANKS = "' ' || chr(9) || chr(10) || chr(13) || chr(160) || chr(12288)"
-_VECTORS = 32
 _WIDEST = 2_000  # columns that are read in one pass: DuckDB holds thousands of rows of them
 
 
@@ -57,13 +55,8 @@ def _flag(x: str, yes: Sequence[str], no: Sequence[str]) -> str:
 FLAG = _flag("{0}", YES, NO)
 
 
-def is_pair(x: str, place: int) -> str:
-    """Whether a cell is one of a pair of words for yes and no: F and N together are no flag, but two categories."""
-    return f"lower({x}) IN ({_listed((YES[place], NO[place]))})"
-
-
 def number(table: Table, x: str) -> str:
-    """A number, or NULL; between semicolons its comma is a decimal one."""
+    """Convert a cell to a number or NULL; in a file separated by semicolons a comma is a decimal comma."""
     plain = f"TRY_CAST({x} AS DOUBLE)"
     if table.options.get("delimiter") == ";":
         plain = f"CASE WHEN contains({x}, '.') THEN {plain} ELSE TRY_CAST(replace({x}, ',', '.') AS DOUBLE) END"
@@ -71,57 +64,13 @@ def number(table: Table, x: str) -> str:
 
 
 def value(table: Table, x: str, kind: str) -> str:
-    """The number that a cell of some kind stands for, by the kind in another column; NULL if it is none."""
+    """Convert a cell to a number by its kind, which is another column; NULL if it is not of that kind."""
     as_flag = _flag(x, (*YES, "1", "1.0"), (*NO, "0", "0.0"))
     return f"CASE {kind} WHEN 'date' THEN {DAY.format(x)} WHEN 'flag' THEN {as_flag} ELSE {number(table, x)} END"
 
 
-def cell(table: Table, name: str) -> str:
-    """A cell as text without blanks around it."""
-    return _strip(_raw(table, name))
-
-
-def known(x: str) -> str:
-    """A cell that says something, else NULL."""
-    return f"CASE WHEN lower({x}) NOT IN ({_MISSING}) THEN {x} END"
-
-
-def cells(
-    table: Table, names: Sequence[str], kinds: Sequence[str] = (), *, beside: str = "", rows: bool = False
-) -> str:
-    """SQL of the cells of some columns, a row per cell.
-
-    Its columns are `c`, the place among the names; `kind`, if there are kinds; `t`, the cell; `x`, the same or NULL if
-    it is missing; `gpm_row`, if asked for; and `y`, the cell of the column beside, if there is one.
-    """
-    listed = ", ".join(_raw(table, name) for name in names)
-    parts = [f"unnest(range({len(names)})) AS c", f"unnest([{listed}]::VARCHAR[]) AS t"]
-    parts += [f"unnest([{_listed(kinds)}]::VARCHAR[]) AS kind"] if kinds else []
-    parts += [f"{known(cell(table, beside))} AS y"] if beside else []
-    parts += ["gpm_row"] if rows else []
-    read = f"SELECT {', '.join(parts)} FROM {table.numbered() if rows else table.view} AS gpm_source"
-    return f"SELECT *, {known('t')} AS x FROM (SELECT * REPLACE ({_strip('t')} AS t) FROM ({read}))"
-
-
-def part_floats(table: Table, names: Iterable[str]) -> tuple[list[str], list[str]]:
-    """The columns whose cells are floats in their file, and the others."""
-    listed = list(names)
-    floats = [name for name in listed if table.types.get(name) in FLOATS]
-    return floats, [name for name in listed if name not in set(floats)]
-
-
-def floats(table: Table, names: Sequence[str]) -> str:
-    """SQL of the cells of columns of floats, a row per cell: the place `c` among the names, and the number `n` or NULL.
-
-    Numbers that are such in their file need not become text and numbers again, which takes most of the time.
-    """
-    listed = ", ".join(f"CAST({quote(name)} AS DOUBLE)" for name in names)
-    read = f"SELECT unnest(range({len(names)})) AS c, unnest([{listed}]::DOUBLE[]) AS n FROM {table.view}"
-    return f"SELECT * REPLACE (nullif(n, 'nan'::DOUBLE) AS n) FROM ({read})"
-
-
-def _raw(table: Table, name: str) -> str:
-    """A cell as text; a whole number is written as one, also where a column holds floats."""
+def raw(table: Table, name: str) -> str:
+    """Convert a cell to text; a whole number has no decimal point, even in a column of floats."""
     column = quote(name)
     if table.types.get(name, "VARCHAR") not in FLOATS:
         return text(name)
@@ -129,38 +78,96 @@ def _raw(table: Table, name: str) -> str:
     return f"CASE WHEN {whole} THEN CAST(TRY_CAST({column} AS BIGINT) AS VARCHAR) ELSE {text(name)} END"
 
 
+def cell(table: Table, name: str) -> str:
+    """Convert a cell to text without blanks around it."""
+    return _strip(raw(table, name))
+
+
+def filled(x: str) -> str:
+    """Replace a missing cell by NULL."""
+    return f"CASE WHEN lower({x}) NOT IN ({_MISSING}) THEN {x} END"
+
+
+def cells(
+    table: Table, names: Sequence[str], kinds: Sequence[str] = (), *, beside: str = "", rows: bool = False
+) -> str:
+    """Select the cells of some columns, one row per cell.
+
+    The columns of the result are `c`, the index among `names`; `kind`, if `kinds` are given; `t`, the cell; `x`, the
+    same or NULL if it is missing; `gpm_row`, if `rows`; and `y`, the cell of the column `beside`, if there is one.
+    """
+    listed = ", ".join(raw(table, name) for name in names)
+    parts = [f"unnest(range({len(names)})) AS c", f"unnest([{listed}]::VARCHAR[]) AS t"]
+    parts += [f"unnest([{_listed(kinds)}]::VARCHAR[]) AS kind"] if kinds else []
+    parts += [f"{filled(cell(table, beside))} AS y"] if beside else []
+    parts += ["gpm_row"] if rows else []
+    read = f"SELECT {', '.join(parts)} FROM {table.numbered() if rows else table.view} AS gpm_source"
+    return f"SELECT *, {filled('t')} AS x FROM (SELECT * REPLACE ({_strip('t')} AS t) FROM ({read}))"
+
+
+def floats(table: Table, names: Sequence[str]) -> str:
+    """Select the cells of columns of floats, one row per cell: the index `c` among the names, and a number `n` or NULL.
+
+    Such cells need not become text and numbers again, which takes most of the time.
+    """
+    listed = ", ".join(f"CAST({quote(name)} AS DOUBLE)" for name in names)
+    read = f"SELECT unnest(range({len(names)})) AS c, unnest([{listed}]::DOUBLE[]) AS n FROM {table.view}"
+    return f"SELECT * REPLACE (nullif(n, 'nan'::DOUBLE) AS n) FROM ({read})"
+
+
+def split_floats(table: Table, names: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Separate the columns that are floats in their file from the others."""
+    listed = list(names)
+    floats = [name for name in listed if table.types.get(name) in FLOATS]
+    return floats, [name for name in listed if name not in set(floats)]
+
+
+def most_frequent(read: str, column: str, limit: int) -> str:
+    """Select the most frequent values of each column: `c`, the value, its count, its rank, and the count of all."""
+    counts = f"SELECT c, {column} AS v, count(*) AS n FROM ({read}) GROUP BY ALL"
+    rank = "row_number() OVER (PARTITION BY c ORDER BY n DESC, v)"
+    ranked = f"SELECT c, v, n, {rank} AS nth, sum(n) OVER (PARTITION BY c) AS total FROM ({counts})"
+    return f"SELECT * FROM ({ranked}) WHERE nth <= {limit} ORDER BY c, nth"
+
+
 def _strip(x: str) -> str:
-    """Text without blanks around it; most has none, which is quick to see."""
-    seen = f"{x}[1] BETWEEN '!' AND '~' AND {x}[-1] BETWEEN '!' AND '~'"
-    return f"CASE WHEN {seen} THEN {x} ELSE trim(trim({x}), {_BLANKS}) END"
+    """Strip blanks around a text; most texts have none, which is quick to see."""
+    bare = f"{x}[1] BETWEEN '!' AND '~' AND {x}[-1] BETWEEN '!' AND '~'"
+    return f"CASE WHEN {bare} THEN {x} ELSE trim(trim({x}), {_BLANKS}) END"
 
 
 def passes(columns: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
-    """Columns, as many at a time as are read in one pass over a table."""
+    """Yield the columns in groups that are read in one pass over a table."""
     for first in range(0, len(columns), _WIDEST):
         yield columns[first : first + _WIDEST]
 
 
-def chunks(table: Table, sql: str, vectors: int = _VECTORS) -> Iterator[pd.DataFrame]:
-    """The rows of a query, some vectors of 2,048 at a time."""
-    with reading(table):
-        table.base.execute(sql)
-        while len(frame := table.base.fetch_df_chunk(vectors)):
-            yield frame
+def distinct(table: Table, name: str, limit: int) -> set[str]:
+    """Return some of the distinct filled cells of a column."""
+    query = f"SELECT DISTINCT {filled(cell(table, name))} FROM {table.view} LIMIT {limit}"
+    return {row[0] for row in table.fetch(query)} - {None}
 
 
-def fetch(table: Table, sql: str) -> list[tuple[Any, ...]]:
-    """The rows of a query that gives few."""
-    with reading(table):
-        return list(table.base.execute(sql).fetchall())
+def read_values(
+    table: Table, names: Sequence[str], kinds: Sequence[str], *, zeros: bool = True
+) -> Iterator[tuple[NDArray, NDArray, NDArray]]:
+    """Yield the row, the index among `names` and the number of every cell, or of nonzero ones.
+
+    The number is NaN where the cell is missing, and infinite where the cell is not of its kind.
+    """
+    marked = f"CASE WHEN x IS NOT NULL THEN coalesce({value(table, 'x', 'kind')}, 'inf'::DOUBLE) END"
+    read = f"SELECT gpm_row, c, {marked} AS v FROM ({cells(table, names, kinds, rows=True)})"
+    some = "" if zeros else " WHERE v IS NULL OR v <> 0"
+    for frame in table.chunks(f"SELECT gpm_row, c, v FROM ({read}){some}"):
+        yield frame["gpm_row"].to_numpy(), frame["c"].to_numpy(), frame["v"].to_numpy(dtype=np.float64)
 
 
 @contextmanager
 def coded(table: Table, names: Sequence[str], values: Sequence[Sequence[str]]) -> Iterator[str]:
-    """SQL of the cells of some columns that say something, with the place `k` of each among its column's values.
+    """Select the filled cells of some columns, with the index `k` of each among the values of its column.
 
-    Its columns are `gpm_row`, `c`, `t` and `k`, which is -1 for a cell that is none of the values. A value that reads
-    as missing, such as none, is one all the same.
+    The columns of the result are `gpm_row`, `c`, `t` and `k`, which is -1 for a cell that is none of the values. A
+    value that reads as missing, such as none, counts as filled.
     """
     import pandas as pd
 
@@ -181,10 +188,16 @@ def coded(table: Table, names: Sequence[str], values: Sequence[Sequence[str]]) -
         table.base.unregister(name)
 
 
+def first_cell(table: Table, read: str, test: str) -> tuple[str, Any]:
+    """Return the location and the cell `t` of the first row of a query that meets a test."""
+    row, t = table.fetch(f"SELECT min(gpm_row), arg_min(t, gpm_row) FROM ({read}) WHERE {test}")[0]
+    return table.where(row), t
+
+
 def refuse(table: Table, name: str, kind: str) -> GpmError:
-    """The error that names the first cell of a column that is not of a kind."""
+    """Make the error that names the first cell of a column that is not of a kind."""
     wrong = f"x IS NOT NULL AND (v IS NULL OR abs(v) > {LARGEST})"
-    read = f"SELECT gpm_row, x, {value(table, 'x', 'kind')} AS v FROM ({cells(table, [name], [kind], rows=True)})"
-    row, found = fetch(table, f"SELECT min(gpm_row), arg_min(x, gpm_row) FROM ({read}) WHERE {wrong}")[0]
-    fix = "mend the cell, empty it if it is unknown, or say another kind of the column in the YAML"
-    return GpmError(f"{table.where(row)}: {found[:60]!r} in column {name!r} is not {WORDS[kind]}; {fix}.")
+    read = f"SELECT gpm_row, t, x, {value(table, 'x', 'kind')} AS v FROM ({cells(table, [name], [kind], rows=True)})"
+    where, wrong_cell = first_cell(table, read, wrong)
+    fix = "fix the cell, empty it if it is unknown, or set another kind for the column in the YAML"
+    return GpmError(f"{where}: {wrong_cell[:60]!r} in column {name!r} is not {WORDS[kind]}; {fix}.")

@@ -1,80 +1,79 @@
-"""What is in the columns of a table: counts over all rows, in one pass and with bounded memory."""
+"""Count what the columns of a table contain, over all rows, in one pass and with bounded memory."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gpm.data.tables.cell_sql import (
-    DAY,
-    DAYLIKE,
-    FLAG,
-    LARGEST,
-    YES,
-    cells,
-    fetch,
-    floats,
-    is_pair,
-    number,
-    part_floats,
-    passes,
-)
+from gpm.data.tables import cell_sql as sql
 
 if TYPE_CHECKING:
     from gpm.data.tables.open_table import Table
 
-_COUNTED = 100_000  # so many different values are counted exactly in any table
-_ROWS = 2_000_000  # and any number of them in a table of so many rows
-_CODE = "regexp_full_match(x, '[+-]?0[0-9]+|[+-]?[0-9]{16,}')"  # digits that no number would give back
-_DAY = f"CASE WHEN n IS NULL AND {DAYLIKE.format('x')} THEN {DAY.format('x')} END"
-_FLAG = f"CASE WHEN n IS NULL AND strlen(x) < 6 THEN {FLAG.format('x')} END"
+_COUNTED = 100_000  # up to this many distinct values are counted exactly in any table,
+_ROWS = 2_000_000  # and any number of them in a table of at most this many rows
+_CODE = "regexp_full_match(x, '[+-]?0[0-9]+|[+-]?[0-9]{16,}')"  # digits that a number would not give back
+_DAY = f"CASE WHEN n IS NULL AND {sql.DAYLIKE.format('x')} THEN {sql.DAY.format('x')} END"
+_FLAG = f"CASE WHEN n IS NULL AND strlen(x) < 6 THEN {sql.FLAG.format('x')} END"
 _NAMED = f"CASE WHEN n IS NOT NULL AND (x LIKE '0_%' OR x LIKE '_0_%' OR strlen(x) > 15) THEN {_CODE} END"
-_WORDS = "CASE WHEN n IS NULL THEN length(x) - length(replace(x, ' ', '')) + 1 END"
-_PAIRED = "greatest(" + ", ".join(f"count_if(f IS NOT NULL AND {is_pair('x', i)})" for i in range(len(YES))) + ")"
-_COUNTS = f"""
-count(*), count(x), approx_count_distinct(x), count(n), count_if(abs(n) > {LARGEST}), count_if(code),
-count_if(n = trunc(n)), count_if(coalesce(n, f) = 0), min(n), max(n), {_PAIRED}, count(d), avg({_WORDS}),
-count_if(n IS NOT NULL AND contains(x, ',')), count_if(regexp_full_match(x, '[+-]?[0-9]{{1,3}}([.][0-9]{{3}})+')),
-min(lower(t)) FILTER (x IS NULL), max(lower(t)) FILTER (x IS NULL), min(x) FILTER (n IS NULL)"""
+_PAIRS = [  # F and N together are two categories, not a flag
+    f"count_if(f IS NOT NULL AND lower(x) IN ('{yes}', '{no}'))" for yes, no in zip(sql.YES, sql.NO, strict=True)
+]
+_FLOAT_COUNTS = {
+    "rows": "count(*)",
+    "filled": "count(n)",
+    "distinct": "approx_count_distinct(n)",
+    "numbers": "count(n)",
+    "huge": f"count_if(abs(n) > {sql.LARGEST})",
+    "whole": "count_if(n = trunc(n))",
+    "zeros": "count_if(n = 0)",
+    "low": "min(n)",
+    "high": "max(n)",
+}
+_COUNTS = _FLOAT_COUNTS | {
+    "filled": "count(x)",
+    "distinct": "approx_count_distinct(x)",
+    "codes": "count_if(code)",
+    "zeros": "count_if(coalesce(n, f) = 0)",
+    "flags": f"greatest({', '.join(_PAIRS)})",
+    "dates": "count(d)",
+    "words": f"avg(CASE WHEN n IS NULL THEN {sql.WORD_COUNT} END)",
+    "commas": "count_if(n IS NOT NULL AND contains(x, ','))",
+    "points": "count_if(regexp_full_match(x, '[+-]?[0-9]{1,3}([.][0-9]{3})+'))",
+    "absent": "[min(lower(t)) FILTER (x IS NULL), max(lower(t)) FILTER (x IS NULL)]",
+    "odd": "min(x) FILTER (n IS NULL)",
+}
+_PARTNERS = "SELECT c, max(n) AS most FROM (SELECT c, count(*) AS n FROM pairs GROUP BY c, {0}) GROUP BY c"
+_COMPARED = f"""
+WITH pairs AS MATERIALIZED (
+SELECT c, x, y, bool_or(x IS DISTINCT FROM y) AS differ FROM ({{0}}) WHERE y IS NOT NULL GROUP BY c, x, y)
+SELECT c, differ, pairs > 1 AND filled = pairs AND of_x.most = 1 AND of_y.most = 1
+FROM (SELECT c, bool_or(differ) AS differ, count(*) AS pairs, count(x) AS filled FROM pairs GROUP BY c)
+JOIN ({_PARTNERS.format("x")}) AS of_x USING (c) JOIN ({_PARTNERS.format("y")}) AS of_y USING (c) ORDER BY c"""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Counts of a column.
+    """Counts of the cells of a column."""
 
-    Attributes:
-        rows: Of the table.
-        filled: Cells that are not missing.
-        distinct: Different values among them; within a few percent unless `exact`.
-        numbers, huge, codes, whole: Cells that are numbers; of them, too large ones; digits with leading zeros or too
-            many for a number; whole numbers.
-        zeros: Cells that are 0 or no.
-        low, high: Range of the numbers.
-        flags, dates: Cells that are yes or no, all in the same words; dates.
-        words: Words in a cell, on average.
-        commas, points: Numbers with a decimal comma; cells whose point may part thousands.
-        absent: Words that stand for a missing cell.
-        odd: A cell that is no number.
-    """
-
-    rows: int
-    filled: int
-    distinct: int
-    numbers: int
-    huge: int
-    codes: int
-    whole: int
-    zeros: int
-    low: float
-    high: float
-    flags: int
-    dates: int
-    words: float
-    commas: int
-    points: int
-    absent: tuple[str, ...]
-    odd: str
+    rows: int = 0  # of the table
+    filled: int = 0  # cells that are not missing
+    distinct: int = 0  # distinct values among them; within a few percent unless `exact`
+    numbers: int = 0  # cells that are numbers
+    huge: int = 0  # numbers that are too large
+    codes: int = 0  # numbers with leading zeros or too many digits
+    whole: int = 0  # numbers that are integers
+    zeros: int = 0  # cells that are 0 or no
+    low: float = 0.0  # range of the numbers
+    high: float = 0.0
+    flags: int = 0  # cells that are yes or no, all in the same pair of words
+    dates: int = 0
+    words: float = 0.0  # words per cell, on average
+    commas: int = 0  # numbers with a decimal comma
+    points: int = 0  # cells whose point may separate thousands
+    absent: tuple[str, ...] = ()  # words that stand for a missing cell
+    odd: str = ""  # a cell that is not a number
     exact: bool = False
 
     @property
@@ -83,7 +82,7 @@ class Profile:
 
     @property
     def is_number(self) -> bool:
-        """Every cell is a number and none of them a code."""
+        """Every cell is a number and none is a code."""
         return 0 < self.filled == self.numbers and not self.codes
 
     @property
@@ -110,69 +109,45 @@ class Profile:
 
 
 def profile(table: Table, names: Sequence[str]) -> dict[str, Profile]:
-    """Count what is in some columns of a table."""
-    found = {name: Profile(0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0, 0, 0.0, 0, 0, (), "", True) for name in names}
-    numbers, others = part_floats(table, names)
-    for some in passes(others):
-        found |= _count(table, some)
-    for some in passes(numbers):
-        found |= _count_floats(table, some)
-    few = [name for name, p in found.items() if p.rows <= _ROWS or p.distinct <= _COUNTED]
-    few = [
-        n for n in few if not found[n].is_date and (found[n].is_whole or not found[n].is_number)
-    ]  # or else just numbers
-    for some in passes(few):
-        distinct = f"SELECT c, x FROM ({cells(table, some)}) WHERE x IS NOT NULL GROUP BY c, x"
-        for place, count in fetch(table, f"SELECT c, count(*) FROM ({distinct}) GROUP BY c"):
-            found[some[place]] = replace(found[some[place]], distinct=count, exact=True)
-    return found
+    """Count what some columns of a table contain."""
+    profiles = {name: Profile(exact=True) for name in names}
+    numbers, others = sql.split_floats(table, names)
+    for group in sql.passes(others):
+        read = f"SELECT c, t, x, {sql.number(table, 'x')} AS n FROM ({sql.cells(table, group)})"
+        read = f"SELECT *, {_FLAG} AS f, {_DAY} AS d, {_NAMED} AS code FROM ({read})"
+        profiles |= _count(table, group, read, _COUNTS)
+    for group in sql.passes(numbers):
+        profiles |= _count(table, group, sql.floats(table, group), _FLOAT_COUNTS)
+    few = [name for name, p in profiles.items() if p.rows <= _ROWS or p.distinct <= _COUNTED]
+    few = [n for n in few if not profiles[n].is_date and (profiles[n].is_whole or not profiles[n].is_number)]
+    for group in sql.passes(few):
+        values = f"SELECT c, x FROM ({sql.cells(table, group)}) WHERE x IS NOT NULL GROUP BY c, x"
+        for index, count in table.fetch(f"SELECT c, count(*) FROM ({values}) GROUP BY c"):
+            profiles[group[index]] = replace(profiles[group[index]], distinct=count, exact=True)
+    return profiles
 
 
-def _count(table: Table, names: Sequence[str]) -> dict[str, Profile]:
-    read = f"SELECT c, t, x, {number(table, 'x')} AS n FROM ({cells(table, names)})"
-    read = f"SELECT *, {_FLAG} AS f, {_DAY} AS d, {_NAMED} AS code FROM ({read})"
-    found = {}
-    for place, *counts in fetch(table, f"SELECT c, {_COUNTS} FROM ({read}) GROUP BY c"):
-        *plain, least, most, odd = counts
-        absent = tuple(dict.fromkeys(word for word in (least, most) if word))
-        facts: list[Any] = [*(0 if count is None else count for count in plain), absent, odd or ""]
-        found[names[place]] = Profile(*facts)
-    return found
-
-
-def _count_floats(table: Table, names: Sequence[str]) -> dict[str, Profile]:
-    """The same of columns of floats: no cell of them is a code, a flag, a date or words."""
-    counts = f"""
-    count(*), count(n), approx_count_distinct(n), count(n), count_if(abs(n) > {LARGEST}), 0, count_if(n = trunc(n)),
-    count_if(n = 0), coalesce(min(n), 0), coalesce(max(n), 0)"""
-    nothing: list[Any] = [0, 0, 0.0, 0, 0, (), ""]
-    found = fetch(table, f"SELECT c, {counts} FROM ({floats(table, names)}) GROUP BY c")
-    return {names[place]: Profile(*plain, *nothing) for place, *plain in found}
+def _count(table: Table, names: Sequence[str], read: str, counts: Mapping[str, str]) -> dict[str, Profile]:
+    profiles = {}
+    for index, *row in table.fetch(f"SELECT c, {', '.join(counts.values())} FROM ({read}) GROUP BY c"):
+        fields = {key: count for key, count in zip(counts, row, strict=True) if count is not None}
+        fields["absent"] = tuple(dict.fromkeys(word for word in fields.get("absent", ()) if word))
+        profiles[names[index]] = Profile(**fields)
+    return profiles
 
 
 def compare(table: Table, names: Sequence[str], target: str) -> tuple[list[str], list[str]]:
-    """Which columns are the target over again, among rows where that is known.
+    """Find columns that repeat the target, among rows where the target is filled.
 
     Returns:
-        Those that are equal to it in every row, and those of which each value goes with one of the target's and each of
-        the target's with one value.
+        Columns that equal the target in every row, and columns whose values correspond to the target's one to one.
     """
     copies, twins = [], []
-    for some in passes(names):
-        for place, differ, one_to_one in fetch(table, _compare(table, some, target)):
+    for group in sql.passes(names):
+        query = _COMPARED.format(sql.cells(table, group, beside=target))
+        for index, differ, one_to_one in table.fetch(query):
             if not differ:
-                copies.append(some[place])
+                copies.append(group[index])
             elif one_to_one:
-                twins.append(some[place])
+                twins.append(group[index])
     return copies, twins
-
-
-def _compare(table: Table, names: Sequence[str], target: str) -> str:
-    """SQL that finds, per column, whether it ever differs from the target, and whether it is one-to-one with it."""
-    read = f"SELECT c, x, y FROM ({cells(table, names, beside=target)}) WHERE y IS NOT NULL"
-    pairs = f"SELECT c, x, y, bool_or(x IS DISTINCT FROM y) AS differ FROM ({read}) GROUP BY ALL"
-    partners = "SELECT c, max(n) AS most FROM (SELECT c, count(*) AS n FROM pairs GROUP BY c, {0}) GROUP BY c"
-    facts = "SELECT c, bool_or(differ) AS differ, count(*) AS pairs, count(x) AS filled FROM pairs GROUP BY c"
-    both = f"({facts}) JOIN ({partners.format('x')}) AS of_x USING (c) JOIN ({partners.format('y')}) AS of_y USING (c)"
-    bound = "pairs > 1 AND filled = pairs AND of_x.most = 1 AND of_y.most = 1"
-    return f"WITH pairs AS MATERIALIZED ({pairs}) SELECT c, differ, {bound} FROM {both} ORDER BY c"

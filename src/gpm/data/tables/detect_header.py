@@ -1,4 +1,4 @@
-"""Does the first row of a table name its columns?"""
+"""Detect whether the first row of a table is a header; the usual names of columns."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _TYPED = re.compile(
 
 
 def is_header(first: Sequence[str], body: Sequence[Sequence[str]], names: Collection[str] = ()) -> bool:
-    """Whether a row is a header: it has a name that is asked for, names that are usual, or text above numbers.
+    """Return whether a row is a header: it contains an expected name, usual names, or text above numbers.
 
-    Numbers, dates and yes-or-no among its cells speak against it, as do cells that are names of nodes further down.
+    A row with numbers, dates or yes/no cells is not a header, nor is one whose cells are node names further down.
 
     Args:
         first: Cells of the first row, without blanks around them.
-        body: Rows below it; a hundred are enough.
-        names: Names that columns have if there is a header.
+        body: Rows below it; a hundred suffice.
+        names: Expected column names, if there is a header.
     """
     words = [cell.lower() for cell in first]
     if {name.lower() for name in names} & set(words):
@@ -52,7 +52,7 @@ def is_header(first: Sequence[str], body: Sequence[Sequence[str]], names: Collec
 
 
 def _are_usual(words: list[str]) -> bool:
-    """Whether a row has the usual names: of both ends of an edge, of an id in front, of a weight, or any two."""
+    """Return whether a row has usual names: both ends of an edge, an id in front, a weight, or any two of them."""
     if set(words) & SOURCES and set(words) & TARGETS:
         return True
     if words[0] in IDS | GRAPHS or set(words[2:]) & WEIGHTS:

@@ -1,4 +1,4 @@
-"""Sorting on disk: numbers that do not fit into memory, by splitting them into piles that do."""
+"""Sort numbers that do not fit into memory, by splitting them on disk into piles that do."""
 
 from __future__ import annotations
 
@@ -8,29 +8,25 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-Columns = dict[str, NDArray]  # of equal length: "key", and if they matter "row" and "weight"
-MOST = 2**22  # entries that are sorted in memory, and read or written at once
+Columns = dict[str, NDArray]  # arrays of equal length: "key", and optionally "row" and "weight"
+MOST = 2**22  # entries to sort in memory, and to read or write at once
 _BINS, _PARTS = 4096, 256
 
 
 class Pile:
-    """Columns in files, one after the other as they came, and how their keys are spread.
+    """Columns in files, in order of arrival, and a histogram of their keys.
 
     Args:
-        path: Beginning of the files' names.
+        path: Prefix of the file names.
         low, high: Bounds of the keys, both included.
-        by: The column that is the key here.
+        by: The column to sort by.
     """
 
     def __init__(self, path: Path, low: int, high: int, by: str = "key") -> None:
         self.path, self.low, self.high, self.by, self.count = path, low, high, by, 0
         self._width = (high - low) // _BINS + 1
         self._bins = np.zeros(_BINS, dtype=np.int64)
-        self._types: dict[str, np.dtype] = {}
-
-    @property
-    def has_rows(self) -> bool:
-        return "row" in self._types
+        self.types: dict[str, np.dtype] = {}
 
     def append(self, columns: Columns) -> None:
         """Add entries."""
@@ -40,24 +36,24 @@ class Pile:
         self._bins += np.bincount((keys - self.low) // self._width, minlength=_BINS)
         self.count += len(keys)
         for name, values in columns.items():
-            self._types[name] = values.dtype
+            self.types[name] = values.dtype
             with self._file(name).open("ab") as file:
                 file.write(np.ascontiguousarray(values).data)
 
     def read(self) -> Iterator[Columns]:
-        """The entries again, some at a time; their files are gone when all are read."""
+        """Yield the entries, some at a time; the files are removed at the end."""
         for begin in range(0, self.count, MOST):
-            yield {name: self._piece(name, begin) for name in self._types}
-        for name in self._types:
+            yield {name: self._piece(name, begin) for name in self.types}
+        for name in self.types:
             self._file(name).unlink()
 
     def split(self) -> list[Pile]:
-        """Piles that can be sorted in memory, if keys allow, the keys of each above those before."""
+        """Split into piles that fit into memory if the keys allow, in order of their keys."""
         part = _group(self._bins, max(MOST, self.count * 2 // _PARTS))
         piles = []
         for i in range(int(part[-1]) + 1):
             used = np.flatnonzero((part == i) & (self._bins > 0))
-            low, high = (self.low + int(place) * self._width for place in (used[0], used[-1] + 1))
+            low, high = (self.low + int(edge) * self._width for edge in (used[0], used[-1] + 1))
             piles.append(Pile(self.path.with_name(f"{self.path.name}-{i}"), low, min(high - 1, self.high), self.by))
         for columns in self.read():
             where = part[(columns[self.by] - self.low) // self._width].astype(np.uint16)
@@ -69,7 +65,7 @@ class Pile:
         return piles
 
     def turned(self) -> Pile:
-        """The same entries, all of one key, with their rows as keys."""
+        """Return the same entries, all of one key, to be sorted by row."""
         high = max(int(self._piece("row", begin).max()) for begin in range(0, self.count, MOST))
         pile = Pile(self.path.with_name(f"{self.path.name}-rows"), 0, high, "row")
         for columns in self.read():
@@ -77,7 +73,7 @@ class Pile:
         return pile
 
     def _piece(self, name: str, begin: int) -> NDArray:
-        dtype, length = self._types[name], min(MOST, self.count - begin)
+        dtype, length = self.types[name], min(MOST, self.count - begin)
         return np.fromfile(self._file(name), dtype=dtype, count=length, offset=begin * dtype.itemsize)
 
     def _file(self, name: str) -> Path:
@@ -85,20 +81,20 @@ class Pile:
 
 
 def sort_pile(pile: Pile) -> Iterator[Columns]:
-    """The entries of a pile by key, and where there are rows, equal keys by row; a few million at a time."""
+    """Yield the entries of a pile sorted by key, and then by row if there are rows; a few million at a time."""
     if pile.count <= MOST:
         yield from (sort_columns(columns) for columns in pile.read())
     elif pile.low < pile.high:
         for part in pile.split():
             yield from sort_pile(part)
-    elif pile.by == "key" and pile.has_rows:
+    elif pile.by == "key" and "row" in pile.types:
         yield from sort_pile(pile.turned())
     else:
         yield from pile.read()
 
 
 def _group(bins: NDArray, most: int) -> NDArray:
-    """The part of each bin: neighbours share one while they have at most so many entries together."""
+    """Return the part of each bin: adjacent bins share a part up to a total of `most` entries."""
     part, filled, parts = 0, 0, np.zeros(len(bins), dtype=np.int64)
     for i, count in enumerate(bins.tolist()):
         if filled and count and filled + count > most:
@@ -109,20 +105,20 @@ def _group(bins: NDArray, most: int) -> NDArray:
 
 
 def sort_columns(columns: Columns) -> Columns:
-    """Sort what is in memory by key, then by row."""
+    """Sort columns in memory by key, then by row."""
     key = columns["key"]
     if "row" not in columns:
         return {"key": np.sort(key)}
-    if (columns["row"][1:] < columns["row"][:-1]).any():  # the stable sort makes use of the order that there is
+    if (columns["row"][1:] < columns["row"][:-1]).any():  # a stable sort profits from the existing order
         order = np.argsort(columns["row"], kind="stable")
         columns = {name: values[order] for name, values in columns.items()}
         key = columns["key"]
     if not len(key):
         return columns
-    low, places = int(key.min()), (len(key) - 1).bit_length()
-    if (int(key.max()) - low).bit_length() + places <= 63:  # sorting key and place as one number is much faster
-        packed = np.sort(((key - low) << places) | np.arange(len(key)))
-        order = packed & ((1 << places) - 1)
+    low, bits = int(key.min()), (len(key) - 1).bit_length()
+    if (int(key.max()) - low).bit_length() + bits <= 63:  # sorting key and index as one number is much faster
+        packed = np.sort(((key - low) << bits) | np.arange(len(key)))
+        order = packed & ((1 << bits) - 1)
     else:
         order = np.argsort(key, kind="stable")
     return {name: values[order] for name, values in columns.items()}

@@ -1,4 +1,4 @@
-"""Numbering the nodes: ids are found, checked and put in order by DuckDB, with bounded memory."""
+"""Number the nodes: DuckDB collects, checks and sorts their ids, with bounded memory."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpm.data.tables.node_ids import BARE, Ends, Ids, Listed, Unlisted, alike, id_of, kind_of_ids
+from gpm.data.tables.node_ids import BARE, Ends, Ids, Listed, alike, id_of, kind_of_ids
 from gpm.data.tables.open_table import reading
-from gpm.data.tables.progress import watching
-from gpm.data.tables.session import text
+from gpm.data.tables.schema import CHOICES
+from gpm.data.tables.session import fetch_value, text, watching
 from gpm.errors import GpmError
 from gpm.graph.coerce import check_choice
 
-_WHOLE = "regexp_full_match(name, '0|-?[1-9][0-9]{0,17}')"  # a number in its one usual way; 007 is text
-_MOST = 10**18 - 1  # in 18 digits
+_WHOLE = "regexp_full_match(name, '0|-?[1-9][0-9]{0,17}')"  # an integer in its canonical form; 007 is text
+_MOST = 10**18 - 1  # largest integer of 18 digits
 _counter = itertools.count(1)
 
 
@@ -25,45 +25,50 @@ def number_nodes(
     nodes: Listed | None = None,
     graphs: Listed | None = None,
     *,
-    unlisted: Unlisted = "error",
+    unlisted: str = "error",
     progress: bool = False,
 ) -> Ids:
     """Number the nodes of a graph, or of a collection of graphs.
 
-    Nodes are numbered in the order of their table; nodes that are added to it follow as they first appear. Without a
-    table whole numbers ascend, and all other ids come as they first appear: row by row, the source before the target.
-    In a collection the graphs come in the order of their table, or as they first appear, and nodes so within a graph.
+    Nodes are numbered in the order of their table, followed by added nodes in order of appearance. Without a table,
+    integers are sorted, and other ids are in order of appearance: row by row, the source before the target. In a
+    collection, graphs are in the order of their table or of appearance, and nodes are numbered so within each graph.
 
     Args:
         ends: The edges.
-        nodes: The nodes. If edges and nodes both name their graph, ids need to differ within a graph only.
+        nodes: The nodes. If edges and nodes both name their graph, ids need to differ only within a graph.
         graphs: The graphs of a collection.
-        unlisted: An edge's end that the nodes table does not list is an error, is added, or its edge is dropped.
-        progress: Show a bar on a terminal.
+        unlisted: An end of an edge that the nodes table does not list is an error, is added, or its edge is dropped.
+        progress: Show a progress bar on a terminal.
     """
-    check_choice("unlisted", unlisted, ("error", "add", "drop"))
-    table = f"gpm_ids_{next(_counter)}"
+    check_choice("unlisted", unlisted, CHOICES["unlisted"])
     with reading(ends.table), watching(ends.table.base, "finding nodes", progress):
-        return _Numbering(ends, nodes, graphs, unlisted, table).run()
+        return _Numbering(ends, nodes, graphs, unlisted).run()
 
 
 class _Numbering:
-    """One numbering: ids gathered in a table `T_collected`, and the graphs in `T_graphs`, become `T`."""
+    """A numbering in progress: tables `T_collected` of ids and `T_graphs` become the table `T`."""
 
-    def __init__(self, ends: Ends, nodes: Listed | None, graphs: Listed | None, unlisted: Unlisted, table: str) -> None:
-        self.ends, self.nodes, self.graphs, self.unlisted, self.table = ends, nodes, graphs, unlisted, table
-        self.base = ends.table.base
+    def __init__(self, ends: Ends, nodes: Listed | None, graphs: Listed | None, unlisted: str) -> None:
+        self.ends, self.nodes, self.graphs, self.unlisted = ends, nodes, graphs, unlisted
+        self.base, self.table = ends.table.base, f"gpm_ids_{next(_counter)}"
         self.kind = kind_of_ids(ends, nodes)
         self.collection = bool(ends.graph if nodes is None else nodes.graph)
         if nodes is not None and ends.graph and not nodes.graph:
-            raise GpmError(f"{ends.table.title} has a column of graphs and {nodes.table.title} has none; add one.")
+            raise GpmError(f"{ends.table.title} has a column of graphs, but {nodes.table.title} has none; add one.")
         if graphs is not None and not self.collection:
             raise GpmError(f"{graphs.table.title} lists graphs, but no other table has a column of graphs; add one.")
-        self.by_graph = bool(ends.graph and self.collection)  # ids are of a graph
+        self.by_graph = bool(ends.graph and self.collection)  # ids need to differ only within a graph
         self.keys = "graph, name" if self.by_graph else "name"
 
     def run(self) -> Ids:
-        self._collect()
+        # the place of an id is its row in the nodes table, or twice its row in the edges (plus one for a target)
+        columns = f"name {self.kind}, graph VARCHAR, place BIGINT, listed BOOLEAN"
+        self.base.execute(f"CREATE TEMP TABLE {self.table}_collected ({columns})")
+        if self.nodes is not None:
+            self._collect_listed(self.nodes)
+        if self.nodes is None or self.unlisted == "add":
+            self._collect_found()
         self._number_graphs()
         test = _WHOLE if self.kind == "VARCHAR" else f"name BETWEEN -{_MOST} AND {_MOST}"
         whole = bool(self._value(f"SELECT coalesce(bool_and({test}), true) FROM {self.table}_collected"))
@@ -78,22 +83,11 @@ class _Numbering:
         )
         count = int(self._value(f"SELECT count(*) FROM {self.table}"))
         if not count:
-            raise GpmError(f"{(self.nodes or self.ends).table.title} has no rows, so that there is no node; give some.")
+            raise GpmError(f"{(self.nodes or self.ends).table.title} has no rows, so there are no nodes; add some.")
         self._check_alike()
-        pointer, names = self._bounds()
+        bounds = self._bounds()
         self.base.execute(f"DROP TABLE {self.table}_collected")
-        return Ids(
-            self.base, self.table, count, self.kind, whole, self.nodes, self.unlisted, pointer, names, self.by_graph
-        )  # fmt: skip
-
-    def _collect(self) -> None:
-        """Gather ids with the place where they stand: the row of the nodes, else twice that of the edges (plus one)."""
-        columns = f"name {self.kind}, graph VARCHAR, place BIGINT, listed BOOLEAN"
-        self.base.execute(f"CREATE TEMP TABLE {self.table}_collected ({columns})")
-        if self.nodes is not None:
-            self._collect_listed(self.nodes)
-        if self.nodes is None or self.unlisted == "add":
-            self._collect_found()
+        return Ids(self.base, self.table, count, self.kind, whole, self.nodes, self.unlisted, *bounds, self.by_graph)
 
     def _collect_listed(self, nodes: Listed) -> None:
         graph = text(nodes.graph) if nodes.graph else "NULL"
@@ -101,29 +95,26 @@ class _Numbering:
             chosen = f"{id_of(nodes.table, nodes.id, self.kind)}, {graph}, gpm_row, true"
             self.base.execute(f"INSERT INTO {self.table}_collected SELECT {chosen} FROM {nodes.table.numbered()}")
         self._check_filled("collected", nodes, {"name": nodes.id, "graph": nodes.graph})
-        keys = "graph, name" if self.by_graph else "name"
-        if places := self._find_twice("collected", keys):
-            name, first, second = places
-            fix = "ids must differ" if self.by_graph or not self.collection else "or say the graph of each edge too"
-            raise GpmError(
-                f"{nodes.table.where(first)} and {nodes.table.where(second)}: both are node {name!r}; {fix}."
-            )
+        fix = "ids must differ" if self.by_graph or not self.collection else "name the graph of each edge too"
+        self._check_distinct("collected", nodes, self.keys, "node", fix)
 
     def _check_filled(self, table: str, listed: Listed, columns: dict[str, str]) -> None:
         for column, name in columns.items():
             row = self._value(f"SELECT min(place) FROM {self.table}_{table} WHERE {column} IS NULL") if name else None
             if row is not None:
-                raise GpmError(f"{listed.table.where(row)}: column {name!r} is empty; mend or remove the row.")
+                raise GpmError(f"{listed.table.where(row)}: column {name!r} is empty; fix or remove the row.")
 
-    def _find_twice(self, table: str, keys: str) -> tuple[Any, int, int] | None:
-        """The first id that stands twice, and its first two places."""
+    def _check_distinct(self, table: str, listed: Listed, keys: str, what: str, fix: str) -> None:
+        """Refuse the first id that occurs twice."""
         source, last = f"{self.table}_{table}", keys.split(", ")[-1]
         twice = f"SELECT {keys}, min(place) AS first FROM {source} GROUP BY {keys} HAVING count(*) > 1"
-        found = self.base.execute(
+        rows = self.base.execute(
             f"SELECT {last}, place FROM {source} JOIN (SELECT * FROM ({twice}) ORDER BY first LIMIT 1) USING ({keys}) "
             "ORDER BY place LIMIT 2"
         ).fetchall()
-        return (found[0][0], found[0][1], found[1][1]) if found else None
+        if rows:
+            both = " and ".join(listed.table.where(place) for _, place in rows)
+            raise GpmError(f"{both}: both are {what} {rows[0][0]!r}; {fix}.")
 
     def _collect_found(self) -> None:
         ends, found = self.ends, f"{self.table}_found"
@@ -135,29 +126,23 @@ class _Numbering:
             row = self._value(f"SELECT min(place) // 2 FROM {found} WHERE {column} IS NULL")
             if row is not None:
                 what = "an end of the edge is empty" if column == "name" else "the edge names no graph"
-                raise GpmError(f"{ends.table.where(row)}: {what}; mend or remove the row.")
-        known = f"ANTI JOIN {self.table}_collected AS c USING ({self.keys})" if self.nodes is not None else ""
+                raise GpmError(f"{ends.table.where(row)}: {what}; fix or remove the row.")
+        new = f"{found} ANTI JOIN {self.table}_collected AS c USING ({self.keys})" if self.nodes is not None else found
         if self.collection and not self.by_graph:
-            self._refuse_unlisted(known)
+            for row, name in self.base.execute(f"SELECT place // 2, name FROM {new} ORDER BY place LIMIT 1").fetchall():
+                where = ends.table.where(row)
+                raise GpmError(f"{where}: node {name!r} is not listed, so its graph is unknown; list the node.")
         graph = "graph" if self.by_graph else "NULL"
-        self.base.execute(
-            f"INSERT INTO {self.table}_collected SELECT name, {graph}, place, false FROM {self.table}_found {known}"
-        )
-        self.base.execute(f"DROP TABLE {self.table}_found")
-
-    def _refuse_unlisted(self, known: str) -> None:
-        query = f"SELECT place // 2, name FROM {self.table}_found {known} ORDER BY place LIMIT 1"
-        for row, name in self.base.execute(query).fetchall():
-            where = self.ends.table.where(row)
-            raise GpmError(f"{where}: node {name!r} is not listed, and nothing says of which graph it is; list it.")
+        self.base.execute(f"INSERT INTO {self.table}_collected SELECT name, {graph}, place, false FROM {new}")
+        self.base.execute(f"DROP TABLE {found}")
 
     def _number_graphs(self) -> None:
-        """Make `T_graphs`: text and number of each graph."""
+        """Make `T_graphs`: name and index of each graph."""
         if not self.collection:
             return
         table, collected = f"{self.table}_graphs", f"{self.table}_collected"
         if self.graphs is None:
-            place = "CASE WHEN listed THEN place - 9e18::BIGINT ELSE place END"  # of what is listed come first
+            place = "CASE WHEN listed THEN place - 9e18::BIGINT ELSE place END"  # graphs of listed nodes come first
             source = f"SELECT graph, min({place}) AS place FROM {collected} GROUP BY graph"
         else:
             source = f"SELECT {text(self.graphs.id)} AS graph, gpm_row AS place FROM {self.graphs.table.numbered()}"
@@ -168,22 +153,16 @@ class _Numbering:
             )
         if self.graphs is not None:
             self._check_graphs(self.graphs)
-        self._check_alike_graphs()
-
-    def _check_alike_graphs(self) -> None:
         bare = BARE.format("graph")
-        twins = f"SELECT {bare} AS bare FROM {self.table}_graphs GROUP BY 1 HAVING count(*) > 1 LIMIT 1"
-        found = self.base.execute(f"SELECT graph FROM {self.table}_graphs WHERE {bare} IN ({twins}) LIMIT 2").fetchall()
-        if found:
-            raise alike((self.graphs or self.nodes or self.ends).table.title, found[0][0], found[1][0], "graphs")
+        twins = f"SELECT {bare} AS bare FROM {table} GROUP BY 1 HAVING count(*) > 1 LIMIT 1"
+        names = self.base.execute(f"SELECT graph FROM {table} WHERE {bare} IN ({twins}) LIMIT 2").fetchall()
+        if names:
+            raise alike((self.graphs or self.nodes or self.ends).table.title, names[0][0], names[1][0], "graphs")
 
     def _check_graphs(self, graphs: Listed) -> None:
         table, collected, title = f"{self.table}_graphs", f"{self.table}_collected", graphs.table.title
         self._check_filled("graphs", graphs, {"graph": graphs.id})
-        if places := self._find_twice("graphs", "graph"):
-            name, first, second = places
-            both = f"{graphs.table.where(first)} and {graphs.table.where(second)}"
-            raise GpmError(f"{both}: both are graph {name!r}; ids must differ.")
+        self._check_distinct("graphs", graphs, "graph", "graph", "ids must differ")
         other = self.base.execute(
             f"SELECT graph, listed, place FROM {collected} ANTI JOIN {table} USING (graph) ORDER BY place LIMIT 1"
         ).fetchall()
@@ -196,7 +175,7 @@ class _Numbering:
             raise GpmError(f"{graphs.table.where(empty)}: graph {name!r} has no nodes; list them, or remove the row.")
 
     def _check_alike(self) -> None:
-        """Refuse ids that a reader would take for the same."""
+        """Refuse ids that look the same to a reader."""
         if self.kind == "BIGINT":
             return
         collected = f"(SELECT *, {BARE.format('name')} AS bare FROM {self.table}_collected)"
@@ -204,12 +183,12 @@ class _Numbering:
             return
         keys = "graph, bare" if self.by_graph else "bare"
         twins = f"SELECT {keys} FROM {collected} GROUP BY {keys} HAVING count(*) > 1 LIMIT 1"
-        found = self.base.execute(
+        rows = self.base.execute(
             f"SELECT name, listed, place FROM {collected} SEMI JOIN ({twins}) USING ({keys}) "
             "ORDER BY listed DESC, place LIMIT 2"
         ).fetchall()
-        if found:
-            (name, *first), (other, *second) = found
+        if rows:
+            (name, *first), (other, *second) = rows
             raise alike(f"{self._where(*first)} and {self._where(*second)}", name, other)
 
     def _where(self, listed: bool, place: int) -> str:
@@ -224,11 +203,11 @@ class _Numbering:
         return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), tuple(name for (name,) in names)
 
     def _value(self, query: str) -> Any:
-        return self.base.execute(query).fetchall()[0][0]
+        return fetch_value(self.base, query)
 
 
 def _stack(ends: Ends, kind: str) -> str:
-    """SQL of all ends of edges with their graph and place, in one reading of a text, or column by column."""
+    """Return SQL of all ends of edges with graph and place; a text file is read once, other tables column by column."""
     source, target = (id_of(ends.table, column, kind) for column in (ends.source, ends.target))
     rows = ends.table.numbered()
     graph = f", {text(ends.graph)} AS graph" if ends.graph else ""

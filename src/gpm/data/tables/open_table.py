@@ -1,33 +1,32 @@
-"""Any file or frame as a table: a relation in a DuckDB connection, its cells as the user wrote them."""
+"""Open a file or a data frame as a table: a DuckDB relation whose cells are as the user wrote them."""
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
-import pandas as pd
 
 from gpm.data.tables.read_frame import plain_frame
 from gpm.data.tables.read_jsonl import JSON_FILES, check_records, record_line, select_records
-from gpm.data.tables.read_network import network_tables
 from gpm.data.tables.read_text import MOST_COLUMNS, TEXT_FILES, Form, find_line, is_text, read_form, read_rows
 from gpm.data.tables.scan_text import check_file
-from gpm.data.tables.session import connect, file_literal, literal, quote, text
+from gpm.data.tables.session import fetch_frames, file_literal, literal, quote
 from gpm.errors import GpmError
 
-__all__ = ["TABLE_FILES", "Table", "connect", "network_tables", "open_table", "quote", "reading", "text"]
+if TYPE_CHECKING:
+    import pandas as pd
 
 TABLE_FILES = (*TEXT_FILES, ".parquet", *JSON_FILES)
-_LONGEST = 2**21  # bytes that a line may have where DuckDB cuts it
-_BLOCK = 100_000  # cells that are handed to DuckDB at once
+_LONGEST = 2**21  # bytes of the longest line that DuckDB splits
+_BLOCK = 100_000  # cells inserted into DuckDB at once
 _BUGS = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException)
-_numbers = itertools.count(1)
+_counter = itertools.count(1)
 
 
 @dataclass(frozen=True)
@@ -36,12 +35,13 @@ class Table:
 
     Attributes:
         base: The connection.
-        view: What to select from; its columns are exactly `columns`.
-        columns: Names of the columns as the user spells them; "column 1", "column 2", ... where they have none.
-        types: DuckDB's types of them: VARCHAR for all columns of a text file.
-        title: What sentences call it: the file's name.
-        path: The file, if it is one.
-        options: Of a text file: delimiter, header and trim.
+        view: The relation; its columns are exactly `columns`.
+        columns: Column names as the user spells them; "column 1", "column 2", ... for a file without a header.
+        types: DuckDB type of each column; VARCHAR for all columns of a text file.
+        title: Name of the table in messages: the file name.
+        path: The file; None for a data frame.
+        options: Options of a text file: delimiter, header and trim.
+        locate: Returns the location of a row, if the rows come from several files.
     """
 
     base: duckdb.DuckDBPyConnection
@@ -51,13 +51,16 @@ class Table:
     title: str
     path: Path | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    locate: Callable[[int], str] | None = field(default=None, compare=False)
 
     def numbered(self) -> str:
-        """A relation with `columns` and a BIGINT column gpm_row: 0, 1, 2, ... in the order of the file."""
+        """Return a relation with `columns` and a BIGINT column gpm_row: 0, 1, 2, ... in file order."""
         return f"{self.view}_numbered"
 
     def where(self, row: int) -> str:
-        """Where a row is: "edges.csv, line 18", or "edges.parquet, row 17" counted from 1."""
+        """Return the location of a row: "edges.csv, line 18", or "edges.parquet, row 17" counted from 1."""
+        if self.locate is not None:
+            return self.locate(row)
         if self.path is not None and self.options:
             return f"{self.title}, line {find_line(self.path, read_form(self.path, self.options), row)}"
         if self.path is not None and self.path.suffix.lower() in JSON_FILES:
@@ -65,9 +68,18 @@ class Table:
         return f"{self.title}, row {row + 1}"
 
     def count(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
+        return int(self.fetch(f"SELECT count(*) FROM {self.view}")[0][0])
+
+    def fetch(self, query: str) -> list[tuple[Any, ...]]:
+        """Return all rows of a query with a small result."""
         with reading(self):
-            return int(self.base.execute(f"SELECT count(*) FROM {self.view}").fetchall()[0][0])
+            return list(self.base.execute(query).fetchall())
+
+    def chunks(self, query: str, vectors: int = 32) -> Iterator[pd.DataFrame]:
+        """Yield the rows of a query, at most `vectors` times 2,048 at a time."""
+        with reading(self):
+            yield from fetch_frames(self.base, query, vectors)
 
 
 def open_table(
@@ -78,58 +90,60 @@ def open_table(
     names: Collection[str] = (),
     title: str = "",
 ) -> Table:
-    """Open a file or a frame as a table; its cells are read later.
+    """Open a file or a data frame as a table; its cells are read later.
 
     Args:
-        base: What `connect` gave.
-        source: A text, Parquet or JSON lines file, or a frame of pandas.
-        options: Of a text file: delimiter, header or trim, where they are known. All else is found out.
-        names: Names that columns have if there is a header: a first row with one of them is one.
-        title: What sentences call it; by default the file's name.
+        base: A connection from `connect`.
+        source: A text, Parquet or JSON Lines file, or a pandas data frame.
+        options: The delimiter, header or trim of a text file. Default: detected from the file.
+        names: Expected column names: a first row that contains one of them is a header.
+        title: Name of the table in messages. Default: the file name.
     """
-    if isinstance(source, pd.DataFrame):
-        return _open_frame(base, source, title or "the frame")
+    if not isinstance(source, (str, Path)):
+        return _open_frame(base, source, title or "the data frame")
     path = Path(source)
     check_file(path)
     suffix, title = path.suffix.lower(), title or path.name
     if not is_text(path) and suffix not in TABLE_FILES:
-        raise GpmError(f"{path} is no kind of table that is read here; give one of {', '.join(TABLE_FILES)}.")
+        raise GpmError(f"{path} is not a supported table file; use one of {', '.join(TABLE_FILES)}.")
     with reading(path):
         if is_text(path):
             return _open_text(base, path, title, read_form(path, options or {}, names))
         if suffix == ".parquet":
             return _open_parquet(base, path, title)
-        return _finish(base, _name(), select_records(base, path), title, path)
+        return _create_views(base, _new_view(), select_records(base, path), title, path)
 
 
 @contextmanager
 def reading(source: Table | Path | str) -> Iterator[None]:
-    """Turn what DuckDB says while it reads a table into one sentence with the file, the line and the fix."""
+    """Turn DuckDB's errors while it reads a table into one sentence with the file, the line and the fix."""
     path = source if isinstance(source, Path) else source.path if isinstance(source, Table) else None
     title = source if isinstance(source, str) else source.name if isinstance(source, Path) else source.title
     try:
         yield
     except duckdb.InterruptException:
         raise KeyboardInterrupt from None
+    except _BUGS:
+        raise
     except duckdb.Error as error:
-        if isinstance(error, _BUGS):
-            raise
         if "No space left" in str(error) or "max_temp_directory_size" in str(error):
             raise GpmError(f"{title}: the disk for temporary files is full; free some space.") from None
         if isinstance(error, duckdb.OutOfMemoryException):
-            raise GpmError(f"{title} needs more memory than is allowed; allow more, such as 4GB.") from None
+            raise GpmError(
+                f"{title} needs more memory than the limit allows; raise the limit, such as to 4GB."
+            ) from None
         if path is not None:
             _find_mistake(path, source.options if isinstance(source, Table) else {})
         if line := re.search(r"CSV Error on Line: (\d+)", str(error)):
-            raise GpmError(f"{title}, line {line[1]} is no row like the others; mend or remove the line.") from None
-        said = str(error).split("\n")[0].removeprefix("Invalid Input Error: ").rstrip(".")
-        raise GpmError(f"{title} cannot be read ({said}); write it again.") from None
+            raise GpmError(f"{title}, line {line[1]} differs from the other rows; fix or remove the line.") from None
+        reason = str(error).split("\n")[0].removeprefix("Invalid Input Error: ").rstrip(".")
+        raise GpmError(f"{title} cannot be read ({reason}); write the file again.") from None
     except MemoryError:
-        raise GpmError(f"{title} needs more memory than there is.") from None
+        raise GpmError(f"{title} needs more memory than is available.") from None
 
 
 def _find_mistake(path: Path, options: Mapping[str, Any]) -> None:
-    """Read a file again, row by row, and raise what is wrong with the first that is wrong."""
+    """Read a file again, row by row, and raise the error of the first invalid row."""
     check_file(path)
     if is_text(path):
         for _ in read_rows(path, read_form(path, options)):
@@ -138,19 +152,14 @@ def _find_mistake(path: Path, options: Mapping[str, Any]) -> None:
         check_records(path)
 
 
-def _name() -> str:
-    return f"gpm_table_{next(_numbers)}"
+def _new_view() -> str:
+    return f"gpm_table_{next(_counter)}"
 
 
-def _finish(
+def _create_views(
     base: duckdb.DuckDBPyConnection, view: str, select: str, title: str, path: Path | None = None, number: str = ""
 ) -> Table:
-    """Make the views of a table: as it is, and with its rows numbered.
-
-    Args:
-        select: SQL that selects the columns.
-        number: SQL that selects them and their number as gpm_row, where there is a better way than counting.
-    """
+    """Create the views of a table: `select` its columns, and `number` its rows (by default by counting them)."""
     base.execute(f"CREATE TEMP VIEW {view} AS {select}")
     count = f"SELECT *, row_number() OVER () - 1 AS gpm_row FROM {view}"
     base.execute(f"CREATE TEMP VIEW {view}_numbered AS {number or count}")
@@ -159,29 +168,28 @@ def _finish(
 
 
 def _open_frame(base: duckdb.DuckDBPyConnection, frame: pd.DataFrame, title: str) -> Table:
-    view, plain = _name(), plain_frame(frame, title)
+    view, plain = _new_view(), plain_frame(frame, title)
     if not len(plain.columns):
         raise GpmError(f"{title} has no columns; give one with some.")
     with reading(title):
         base.register(f"{view}_frame", plain)
-        return _finish(base, view, f"SELECT * FROM {view}_frame", title)
+        return _create_views(base, view, f"SELECT * FROM {view}_frame", title)
 
 
 def _open_text(base: duckdb.DuckDBPyConnection, path: Path, title: str, form: Form) -> Table:
-    view, columns = _name(), [quote(name) for name in form.columns]
+    view = _new_view()
+    select, number = f"SELECT * FROM {view}_cells", f"SELECT *, rowid AS gpm_row FROM {view}_cells"
     if form.plain:
-        select = _select_plain(path, form)
-        table = _finish(base, view, select, title, path)
+        select, number = _select_plain(path, form), ""
     else:
-        base.execute(f"CREATE TEMP TABLE {view}_cells ({', '.join(f'{column} VARCHAR' for column in columns)})")
-        _fill(base, f"{view}_cells", path, form)
-        number = f"SELECT *, rowid AS gpm_row FROM {view}_cells"
-        table = _finish(base, view, f"SELECT * FROM {view}_cells", title, path, number)
-    return Table(base, view, form.columns, table.types, title, path, form.options)
+        base.execute(f"CREATE TEMP TABLE {view}_cells ({', '.join(f'{quote(name)} VARCHAR' for name in form.columns)})")
+        _insert_rows(base, f"{view}_cells", path, form)
+    table = _create_views(base, view, select, title, path, number)
+    return replace(table, columns=form.columns, options=form.options)
 
 
 def _select_plain(path: Path, form: Form) -> str:
-    """SQL that has DuckDB read a file whose rows are lines cut at delimiters, without finding out anything itself."""
+    """Return SQL that reads a file without quoted cells, with every option of DuckDB's reader set."""
     cells = [f"c{i}" for i in range(len(form.columns))]
     kinds = "{" + ", ".join(f"{cell}: 'VARCHAR'" for cell in cells) + "}"
     packed = "gzip" if path.suffix.lower() == ".gz" else "none"
@@ -198,8 +206,10 @@ def _select_plain(path: Path, form: Form) -> str:
     return f"SELECT {columns} FROM {scan}{filled}"
 
 
-def _fill(base: duckdb.DuckDBPyConnection, table: str, path: Path, form: Form) -> None:
-    """Read a file's rows here, for their quotes and line ends, and hand them to DuckDB."""
+def _insert_rows(base: duckdb.DuckDBPyConnection, table: str, path: Path, form: Form) -> None:
+    """Read a file's rows in Python, which handles its quotes and line ends, and insert them into DuckDB."""
+    import pandas as pd
+
     names = [f"c{i}" for i in range(len(form.columns))]
     cells = ", ".join(f"nullif({name}, '')" for name in names)
     rows = (row for _, row in read_rows(path, form))
@@ -212,21 +222,21 @@ def _fill(base: duckdb.DuckDBPyConnection, table: str, path: Path, form: Form) -
 
 def _open_parquet(base: duckdb.DuckDBPyConnection, path: Path, title: str) -> Table:
     scan = f"read_parquet({file_literal(path)}, hive_partitioning = false, binary_as_string = true"
-    found = base.execute(f"DESCRIBE SELECT * FROM {scan})").fetchall()
-    if len(found) > MOST_COLUMNS:
-        raise GpmError(f"{title} has {len(found):,} columns; at most {MOST_COLUMNS:,} are read.")
+    described = base.execute(f"DESCRIBE SELECT * FROM {scan})").fetchall()
+    if len(described) > MOST_COLUMNS:
+        raise GpmError(f"{title} has {len(described):,} columns; at most {MOST_COLUMNS:,} are supported.")
     spelled = {name for (name,) in base.execute(f"SELECT name FROM parquet_schema({file_literal(path)})").fetchall()}
-    for name, *_ in found:
+    for name, *_ in described:
         if name not in spelled or name.lower() == "gpm_row":
-            raise GpmError(f"{title}: the name of column {name!r} is there twice, or reserved; rename the column.")
-    columns = ", ".join(_plain_column(name, kind) for name, kind, *_ in found)
+            raise GpmError(f"{title}: column name {name!r} occurs twice or is reserved; rename the column.")
+    columns = ", ".join(_plain_column(name, kind) for name, kind, *_ in described)
     number = f"SELECT {columns}, file_row_number AS gpm_row FROM {scan}, file_row_number = true)"
-    taken = any(name.lower() == "file_row_number" for name, *_ in found)
-    return _finish(base, _name(), f"SELECT {columns} FROM {scan})", title, path, "" if taken else number)
+    taken = any(name.lower() == "file_row_number" for name, *_ in described)
+    return _create_views(base, _new_view(), f"SELECT {columns} FROM {scan})", title, path, "" if taken else number)
 
 
 def _plain_column(name: str, kind: str) -> str:
-    """A column without NaN, which is a missing value, and with times in UTC."""
+    """Return SQL for a column with NaN as NULL and times in UTC."""
     column = quote(name)
     if kind in ("FLOAT", "DOUBLE"):
         return f"CASE WHEN isnan({column}) THEN NULL ELSE {column} END AS {column}"

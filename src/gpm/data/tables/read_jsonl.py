@@ -1,4 +1,4 @@
-"""JSON lines as tables: one object per line, its keys the columns."""
+"""Read JSON Lines files as tables: one object per line, with its keys as columns."""
 
 from __future__ import annotations
 
@@ -20,38 +20,35 @@ _WHOLE, _REAL = {"BIGINT", "UBIGINT"}, {"BIGINT", "UBIGINT", "DOUBLE"}
 
 
 def select_records(base: duckdb.DuckDBPyConnection, path: Path) -> str:
-    """SQL that selects a file's objects with a column per key.
+    """Return SQL that selects the objects of a file with one column per key.
 
-    A column of whole numbers is BIGINT, one of numbers DOUBLE, one of true and false BOOLEAN. All others are text:
-    strings as they are, nested values as JSON, numbers of more digits than a DOUBLE holds with all of them.
+    Columns of integers are BIGINT, of numbers DOUBLE, of booleans BOOLEAN. All others are text: strings as they are,
+    nested values as JSON, and numbers with more digits than a DOUBLE holds with all their digits.
     """
     objects = f"read_ndjson_objects({file_literal(path)}, hive_partitioning = false)"
     keys = _find_keys(base, path, objects)
     if not keys:
-        raise GpmError(f'{path.name} holds no rows; write one object per line, such as {{"id": "a"}}.')
-    paths = "[" + ", ".join(literal(_pointer(key)) for key in keys) + "]"
+        raise GpmError(f'{path.name} has no rows; write one object per line, such as {{"id": "a"}}.')
+    paths = "[" + ", ".join(literal("/" + key.replace("~", "~0").replace("/", "~1")) for key in keys) + "]"
     cells = f"(SELECT json_extract_string(json, {paths}) AS c, json_type(json, {paths}) AS t FROM {objects})"
-    found = base.execute(
-        "SELECT "
-        + ", ".join(
-            f"list(DISTINCT t[{i}]), count(c[{i}]) = count(TRY_CAST(c[{i}] AS BIGINT)), "
-            f"coalesce(bool_or(regexp_full_match(c[{i}], '-?[0-9]{{16,}}')), false)"
-            for i in range(1, len(keys) + 1)
-        )
-        + f" FROM {cells}"
-    ).fetchall()[0]
-    types = [_type(*found[i : i + 3]) for i in range(0, len(found), 3)]
+    counts = ", ".join(
+        f"list(DISTINCT t[{i}]), count(c[{i}]) = count(TRY_CAST(c[{i}] AS BIGINT)), "
+        f"coalesce(bool_or(regexp_full_match(c[{i}], '-?[0-9]{{16,}}')), false)"
+        for i in range(1, len(keys) + 1)
+    )
+    counted = base.execute(f"SELECT {counts} FROM {cells}").fetchall()[0]
+    types = [_type(*counted[i : i + 3]) for i in range(0, len(counted), 3)]
     columns = (f"CAST(c[{i + 1}] AS {types[i]}) AS {quote(key)}" for i, key in enumerate(keys))
     return f"SELECT {', '.join(columns)} FROM {cells}"
 
 
 def record_line(path: Path, row: int) -> int:
-    """The line of a row; rows count from 0, lines from 1."""
+    """Return the line of a row; rows count from 0, lines from 1."""
     return next(itertools.islice(_lines(path), row, None), (0, b""))[0]
 
 
 def check_records(path: Path) -> None:
-    """Raise for the first line that is not an object with each key once."""
+    """Raise for the first line that is not an object with distinct keys."""
     for number, line in _lines(path):
         try:
             record = json.loads(line, object_pairs_hook=_pairs)
@@ -60,12 +57,13 @@ def check_records(path: Path) -> None:
         except UnicodeDecodeError:
             raise GpmError(f"{path.name}, line {number} is not UTF-8 text; save the file as UTF-8.") from None
         except ValueError as error:
-            said = error.msg if isinstance(error, json.JSONDecodeError) else error
-            raise GpmError(
-                f"{path.name}, line {number} is no JSON object ({said}); write one complete object per line."
-            ) from None
+            raise _refuse(path, number, f" ({getattr(error, 'msg', error)})") from None
         if not isinstance(record, dict):
-            raise GpmError(f"{path.name}, line {number} is no JSON object; write one complete object per line.")
+            raise _refuse(path, number)
+
+
+def _refuse(path: Path, line: int, reason: str = "") -> GpmError:
+    return GpmError(f"{path.name}, line {line} is not a JSON object{reason}; write one complete object per line.")
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -77,29 +75,25 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     record: dict[str, Any] = {}
     for key, value in pairs:
         if key in record:
-            raise ValueError(f"the key {key!r} is there twice")
+            raise ValueError(f"the key {key!r} occurs twice")
         record[key] = value
     return record
 
 
 def _find_keys(base: duckdb.DuckDBPyConnection, path: Path, objects: str) -> list[str]:
-    """The keys of all objects: first those of the first object in its order."""
+    """Return the keys of all objects, those of the first object first and in its order."""
     odd = "json_type(json) <> 'OBJECT' OR len(json_keys(json)) <> len(list_distinct(json_keys(json)))"
     if base.execute(f"SELECT 1 FROM {objects} WHERE {odd} LIMIT 1").fetchall():
         check_records(path)
-    found = base.execute(
+    listed = base.execute(
         f"SELECT DISTINCT unnest(json_keys(json)) AS k FROM {objects} ORDER BY k LIMIT {MOST_COLUMNS + 1}"
     ).fetchall()
-    if len(found) > MOST_COLUMNS:
-        raise GpmError(f"{path.name} has more than {MOST_COLUMNS:,} keys; put values into columns of their own.")
+    if len(listed) > MOST_COLUMNS:
+        raise GpmError(f"{path.name} has more than {MOST_COLUMNS:,} keys; write ids as values instead of keys.")
     first = base.execute(f"SELECT json_keys(json) FROM {objects} LIMIT 1").fetchall()
-    keys = list(dict.fromkeys([*(first[0][0] if first else []), *(key for (key,) in found)]))
+    keys = list(dict.fromkeys([*(first[0][0] if first else []), *(key for (key,) in listed)]))
     check_names(path.name, keys)
     return keys
-
-
-def _pointer(key: str) -> str:
-    return "/" + key.replace("~", "~0").replace("/", "~1")
 
 
 def _type(types: list[str | None], whole: bool, long: bool) -> str:

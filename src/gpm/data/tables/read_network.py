@@ -1,4 +1,4 @@
-"""Network files as tables: GraphML, GEXF, GML and node-link JSON; nothing in them is executed or fetched."""
+"""Read network files (GraphML, GEXF, GML, node-link JSON) as tables, without executing or fetching anything."""
 
 from __future__ import annotations
 
@@ -7,31 +7,33 @@ import re
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
-
-import pandas as pd
 
 from gpm.data.tables.scan_text import check_file, opened
 from gpm.errors import GpmError
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 NETWORK_FILES = (".graphml", ".gexf", ".gml", ".json")
 PICKLES = (".gpickle", ".pkl", ".pickle")
-Record = tuple[dict[str, Any], dict[str, Any]]  # what a node or an edge is, and its attributes
+Record = tuple[dict[str, Any], dict[str, Any]]  # the ids of a node or an edge, and its attributes
 
 
 def network_tables(path: Path) -> tuple[pd.DataFrame, pd.DataFrame, bool]:
     """Read a network file.
 
     Returns:
-        Nodes, with a column id and one per attribute; edges, with source and target and one per attribute, parallel
-        edges among them; and whether edges are directed. An attribute that is called as one of these is "attribute id".
+        Nodes, with a column id and one per attribute; edges, with columns source and target and one per attribute,
+        including parallel edges; and whether edges are directed. An attribute called id is renamed "attribute id", and
+        likewise for source and target.
     """
     suffix = path.suffix.lower()
     if suffix in PICKLES:
-        raise GpmError(f"{path} is a pickle, which can run code when it is read; write GraphML or JSON lines instead.")
+        raise GpmError(f"{path} is a pickle, which can run code when it is read; write GraphML or JSON Lines instead.")
     if suffix not in NETWORK_FILES:
-        raise GpmError(f"{path} is no network file that is read here; give one of {', '.join(NETWORK_FILES)}.")
+        raise GpmError(f"{path} is not a supported network file; use one of {', '.join(NETWORK_FILES)}.")
     check_file(path)
     try:
         if suffix == ".json":
@@ -42,21 +44,21 @@ def network_tables(path: Path) -> tuple[pd.DataFrame, pd.DataFrame, bool]:
             nodes, edges, directed = _read_networkx(path, suffix)
     except (GpmError, KeyboardInterrupt):
         raise
-    except Exception as error:  # networkx raises whatever a damaged file makes it stumble over
-        said = str(error).split("\n")[0][:200].rstrip(".") or type(error).__name__
-        raise GpmError(f"{path.name} cannot be read ({said}); it is damaged, or of another kind.") from None
+    except Exception as error:  # networkx raises many kinds of errors for a damaged file
+        reason = str(error).split("\n")[0][:200].rstrip(".") or type(error).__name__
+        raise GpmError(f"{path.name} cannot be read ({reason}); it is damaged, or in another format.") from None
     return _frame(("id",), nodes), _frame(("source", "target"), edges), directed
 
 
 def _check_xml(path: Path) -> None:
-    """Refuse what networkx would take without a word: entities, which may grow without bound or fetch other files;
-    several graphs; a node that is there twice; an edge whose end is no node.
+    """Refuse XML that networkx accepts silently: entities, which may grow without bound or fetch other files;
+    several graphs; a repeated node; an edge to an unknown node.
     """
     graphs, nodes = 0, set[str]()
-    ends: dict[str, int] = {}  # of edges, with the line where they first stand
+    ends: dict[str, int] = {}  # ends of edges, and the line where each first occurs
 
     def refuse(*_: Any) -> None:
-        raise GpmError(f"{path.name} declares XML entities, which are not read; write it without them.")
+        raise GpmError(f"{path.name} declares XML entities, which are not supported; write the file without them.")
 
     def start(name: str, values: dict[str, str]) -> None:
         nonlocal graphs
@@ -64,11 +66,11 @@ def _check_xml(path: Path) -> None:
         graphs += kind == "graph"
         if kind == "node":
             if (node := values.get("id", "")) in nodes:
-                raise GpmError(f"{path.name}, line {line}: node {node!r} is there a second time; ids must differ.")
+                raise GpmError(f"{path.name}, line {line}: node {node!r} occurs a second time; ids must differ.")
             nodes.add(node)
         for side in ("source", "target") if kind == "edge" else ():
             if side not in values:
-                raise GpmError(f"{path.name}, line {line}: an edge has no {side}; write both of its ends.")
+                raise GpmError(f"{path.name}, line {line}: an edge has no {side}; write both ends.")
             ends.setdefault(values[side], line)
 
     parser = expat.ParserCreate()
@@ -78,13 +80,13 @@ def _check_xml(path: Path) -> None:
         try:
             parser.ParseFile(file)
         except expat.ExpatError as error:
-            said = expat.ErrorString(error.code)
-            raise GpmError(f"{path.name}, line {error.lineno} is no XML ({said}); write the file again.") from None
+            reason = expat.ErrorString(error.code)
+            raise GpmError(f"{path.name}, line {error.lineno} is not XML ({reason}); write the file again.") from None
     if graphs != 1:
-        raise GpmError(f"{path.name} holds {graphs} graphs; write one graph per file.")
+        raise GpmError(f"{path.name} has {graphs} graphs; write one graph per file.")
     for end, line in ends.items():
         if end not in nodes:
-            raise GpmError(f"{path.name}, line {line}: an edge leads to {end!r}, which is no node; list it as one.")
+            raise GpmError(f"{path.name}, line {line}: an edge refers to {end!r}, which is not a node; add the node.")
 
 
 def _read_networkx(path: Path, suffix: str) -> tuple[list[Record], list[Record], bool]:
@@ -98,22 +100,16 @@ def _read_networkx(path: Path, suffix: str) -> tuple[list[Record], list[Record],
             graph = nx.read_graphml(path) if suffix == ".graphml" else nx.read_gexf(path)
     nodes = [({"id": node}, values) for node, values in graph.nodes(data=True)]
     edges = [({"source": a, "target": b}, values) for a, b, values in graph.edges(data=True)]
-    if suffix == ".gexf":
-        _drop_ids(nodes, edges)
+    if suffix == ".gexf":  # it requires ids of edges, and labels, which are often the ids again
+        same = all(values.get("label") == str(ids["id"]) for ids, values in nodes)
+        for records, key in ((edges, "id"), *([(nodes, "label")] if same else [])):
+            for _, values in records:
+                values.pop(key, None)
     return nodes, edges, bool(graph.is_directed())
 
 
-def _drop_ids(nodes: list[Record], edges: list[Record]) -> None:
-    """Take out what GEXF asks of every node and edge: labels that are the ids again, and numbers of edges."""
-    for _, values in edges:
-        values.pop("id", None)
-    if all(values.get("label") == str(known["id"]) for known, values in nodes):
-        for _, values in nodes:
-            del values["label"]
-
-
 def _read_gml(path: Path) -> Any:
-    """Read GML with any letters in it, parallel edges said or not, and nodes with or without labels of their own."""
+    """Read GML with any characters, with or without a declaration of parallel edges, and with or without labels."""
     import networkx as nx
 
     with opened(path) as file:
@@ -129,12 +125,12 @@ def _read_gml(path: Path) -> Any:
 
 
 def _check_gml(path: Path, content: str) -> None:
-    """Refuse numbers of nodes that are none: networkx would read `source 1e-5` as node 1."""
+    """Refuse node ids that are not integers: networkx would read `source 1e-5` as node 1."""
     bare = re.sub(r'"[^"]*"', lambda quoted: '"' + "\n" * quoted[0].count("\n") + '"', content)
-    for found in re.finditer(r"(?<![^\s\[])(id|source|target)\s+([^\s\]]+)", bare):
-        if not re.fullmatch(r'[+-]?\d+|"+', found[2]):
-            line = bare[: found.start()].count("\n") + 1
-            raise GpmError(f"{path.name}, line {line}: {found[1]} {found[2][:60]!r} is no whole number; mend it.")
+    for match in re.finditer(r"(?<![^\s\[])(id|source|target)\s+([^\s\]]+)", bare):
+        if not re.fullmatch(r'[+-]?\d+|"+', match[2]):
+            line = bare[: match.start()].count("\n") + 1
+            raise GpmError(f"{path.name}, line {line}: {match[1]} {match[2][:60]!r} is not an integer; fix it.")
 
 
 def _read_json(path: Path) -> tuple[list[Record], list[Record], bool]:
@@ -143,7 +139,9 @@ def _read_json(path: Path) -> tuple[list[Record], list[Record], bool]:
         content = json.loads(file.read().decode("utf-8-sig"))
     links = next((key for key in ("links", "edges") if isinstance(content, dict) and key in content), "")
     if not links or "nodes" not in content:
-        raise GpmError(f"{path.name} is no node-link JSON: it needs 'nodes' and 'links'; or write JSON lines (.jsonl).")
+        raise GpmError(
+            f"{path.name} is not node-link JSON: it needs 'nodes' and 'links'; or write JSON Lines (.jsonl)."
+        )
     return (
         _records(path, "node", content["nodes"], ("id",)),
         _records(path, "link", content[links], ("source", "target"), drop="key"),
@@ -153,20 +151,22 @@ def _read_json(path: Path) -> tuple[list[Record], list[Record], bool]:
 
 def _records(path: Path, what: str, items: Any, names: tuple[str, ...], drop: str = "") -> list[Record]:
     if not isinstance(items, list):
-        raise GpmError(f"{path.name}: the {what}s are no list; write them as one.")
+        raise GpmError(f"{path.name}: the {what}s are not a list; write them as one.")
     records = []
     for number, item in enumerate(items, 1):
         if not isinstance(item, dict) or not all(type(item.get(name)) in (int, str) for name in names):
-            raise GpmError(f"{path.name}: {what} {number} needs {' and '.join(names)}, as text or a whole number.")
+            raise GpmError(f"{path.name}: {what} {number} needs {' and '.join(names)}, as text or an integer.")
         values = {key: value for key, value in item.items() if key not in names and key != drop}
         records.append(({name: item[name] for name in names}, values))
     return records
 
 
 def _frame(names: tuple[str, ...], records: Iterable[Record]) -> pd.DataFrame:
-    """A frame of objects, with a column for every attribute that any record has."""
+    """Make a frame of objects with a column for every attribute of any record."""
+    import pandas as pd
+
     records = list(records)
-    columns = {name: [known[name] for known, _ in records] for name in names}
+    columns = {name: [ids[name] for ids, _ in records] for name in names}
     for key in dict.fromkeys(key for _, values in records for key in values):
         name = f"attribute {key}" if str(key).lower() in names else str(key)
         columns[name] = [values.get(key) for _, values in records]

@@ -1,4 +1,4 @@
-"""Targets and parts as arrays, in the order of the file."""
+"""Read targets and splits as arrays, in the order of the file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from gpm.data.labels import check_precision
 from gpm.data.splits import PARTS
-from gpm.data.tables.cell_sql import LARGEST, cells, chunks, coded, fetch, number, refuse, value
+from gpm.data.tables.cell_sql import LARGEST, cells, coded, first_cell, number, read_values, refuse
+from gpm.data.tables.column_kinds import MOST_CLASSES
 from gpm.errors import GpmError, nearest
 
 if TYPE_CHECKING:
@@ -22,35 +23,29 @@ PART_WORDS = {
     "train": 0, "training": 0, "val": 1, "valid": 1, "validation": 1, "validate": 1, "dev": 1, "test": 2, "testing": 2,
 }  # fmt: skip
 KINDS = {"category": "classes", "number": "values", "flag": "labels"}
-MOST_CLASSES = 10_000
 
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """What is predicted, per row of a table.
+    """The targets `y` of the rows of a table.
 
-    Attributes:
-        y: Classes are int64 `[R]`, -1 where unknown; values float32 `[R]`, or `[R, C]` for several columns, NaN where
-            unknown; labels float32 `[R, C]` of 0, 1 and NaN.
-        kind: classes, values or labels.
-        classes: Names of the classes by number.
-        names: The target columns.
+    Classes are int64 `[R]`, -1 if unknown; values float32 `[R]`, or `[R, C]` for several columns, NaN if unknown;
+    labels float32 `[R, C]` of 0, 1 and NaN.
     """
 
     y: NDArray
-    kind: str
+    kind: str  # classes, values or labels
     classes: list[str]
-    names: list[str]
+    names: list[str]  # the target columns
 
 
 def read_targets(table: Table, columns: Mapping[str, Column], *, known: Mapping[str, Any] | None = None) -> Targets:
-    """Read the columns that are predicted.
+    """Read the columns to predict.
 
     Args:
-        table: The table they are in.
+        table: The table.
         columns: Its columns; those of role target are read, all of one kind.
-        known: What a model was trained on: its `kind`, `classes` and `targets`. A class that is not among them is an
-            error.
+        known: The `kind`, `classes` and `targets` that a model was trained on. Any other class is an error.
     """
     chosen = {name: column for name, column in columns.items() if column.role == "target"}
     kinds = {column.kind for column in chosen.values()}
@@ -73,41 +68,37 @@ def read_targets(table: Table, columns: Mapping[str, Column], *, known: Mapping[
 
 
 def read_parts(table: Table, column: str) -> NDArray[np.int8]:
-    """Read a column of train, val and test: 0, 1 and 2, and -1 where it is empty."""
+    """Read a column of train, val and test as 0, 1 and 2, and -1 where it is empty."""
     parts = np.full(table.count(), -1, dtype=np.int8)
     cases = " ".join(f"WHEN '{word}' THEN {part}" for word, part in PART_WORDS.items())
-    read = f"SELECT gpm_row, x, CASE lower(x) {cases} ELSE 9 END AS part FROM ({cells(table, [column], rows=True)})"
+    read = f"SELECT gpm_row, t, x, CASE lower(x) {cases} ELSE 9 END AS part FROM ({cells(table, [column], rows=True)})"
     read = f"{read} WHERE x IS NOT NULL"
-    for frame in chunks(table, f"SELECT gpm_row, part FROM ({read})"):
-        parts[frame["gpm_row"].to_numpy()] = found = frame["part"].to_numpy()
-        if (found == 9).any():
-            row, wrong = fetch(table, f"SELECT min(gpm_row), arg_min(x, gpm_row) FROM ({read}) WHERE part = 9")[0]
+    for frame in table.chunks(f"SELECT gpm_row, part FROM ({read})"):
+        parts[frame["gpm_row"].to_numpy()] = part = frame["part"].to_numpy()
+        if (part == 9).any():
+            where, cell = first_cell(table, read, "part = 9")
             fix = "write train, val or test, or leave it empty"
-            raise GpmError(f"{table.where(row)}: {wrong[:60]!r} in column {column!r} is no part; {fix}.")
+            raise GpmError(f"{where}: {cell[:60]!r} in column {column!r} is not a split; {fix}.")
     return parts
 
 
 def check_parts(parts: NDArray, title: str, column: str) -> None:
-    """Refuse a split that lacks a part, among rows that have a label: nothing could be trained, chosen or scored."""
-    for place, part in enumerate(PARTS):
-        if not (parts == place).any():
+    """Refuse a split column without labelled rows in train, val or test."""
+    for index, part in enumerate(PARTS):
+        if not (parts == index).any():
             raise GpmError(
-                f"{title}: no row with a label is in the part {part} of column {column!r}; put some there, or say in "
-                "the YAML 'role: ignore' of it, to have the parts drawn."
+                f"{title}: no labelled row has {part!r} in column {column!r}; assign some rows, or set 'role: ignore' "
+                "for the column in the YAML to split at random."
             )
 
 
 def _read_numbers(table: Table, names: Sequence[str], kind: str) -> NDArray[np.float32]:
     each = "flag" if kind == "labels" else "number"
     y = np.full((table.count(), len(names)), np.nan)
-    read = f"({cells(table, names, [each] * len(names), rows=True)})"
-    marked = f"CASE WHEN x IS NOT NULL THEN coalesce({value(table, 'x', 'kind')}, 'inf'::DOUBLE) END"
-    for frame in chunks(table, f"SELECT gpm_row, c, {marked} AS v FROM {read} WHERE x IS NOT NULL"):
-        found = frame["v"].to_numpy(dtype=np.float64)
-        places = frame["c"].to_numpy()
-        if (wrong := np.flatnonzero(np.abs(found) > LARGEST)).size:
-            raise refuse(table, names[int(places[wrong[0]])], each)
-        y[frame["gpm_row"].to_numpy(), places] = found
+    for row, column, values in read_values(table, names, [each] * len(names)):
+        if (wrong := np.flatnonzero(np.abs(values) > LARGEST)).size:
+            raise refuse(table, names[int(column[wrong[0]])], each)
+        y[row, column] = values
     if kind == "values":
         check_precision(y, f"{table.title}, {', '.join(names)}")
     taken = y.astype(np.float32)
@@ -115,25 +106,23 @@ def _read_numbers(table: Table, names: Sequence[str], kind: str) -> NDArray[np.f
 
 
 def _find_classes(table: Table, name: str) -> list[str]:
-    """The classes of a column: numbers in their order, else in that of the alphabet."""
+    """Return the classes of a column, sorted as numbers if all are, else as text."""
     values = f"SELECT DISTINCT x, {number(table, 'x')} AS n FROM ({cells(table, [name])}) WHERE x IS NOT NULL"
-    found = fetch(table, f"{values} LIMIT {MOST_CLASSES + 1}")
-    if len(found) > MOST_CLASSES:
-        raise GpmError(f"{table.title}: the target {name!r} has more than {MOST_CLASSES:,} classes; say kind: number.")
-    if any(n is None for _, n in found):
-        return sorted(x for x, _ in found)
-    return [x for x, n in sorted(found, key=lambda pair: (pair[1], pair[0]))]
+    pairs = table.fetch(f"{values} LIMIT {MOST_CLASSES + 1}")
+    if len(pairs) > MOST_CLASSES:
+        raise GpmError(f"{table.title}: the target {name!r} has more than {MOST_CLASSES:,} classes; set kind: number.")
+    if any(n is None for _, n in pairs):
+        return sorted(x for x, _ in pairs)
+    return [x for x, n in sorted(pairs, key=lambda pair: (pair[1], pair[0]))]
 
 
 def _read_classes(table: Table, name: str, classes: list[str]) -> NDArray[np.int64]:
     y = np.full(table.count(), -1, dtype=np.int64)
     with coded(table, [name], [classes]) as read:
-        for frame in chunks(table, f"SELECT gpm_row, k FROM ({read})"):
-            y[frame["gpm_row"].to_numpy()] = found = frame["k"].to_numpy()
-            if (found < 0).any():
-                row, found_text = fetch(table, f"SELECT min(gpm_row), arg_min(t, gpm_row) FROM ({read}) WHERE k < 0")[0]
-                near = nearest(found_text, classes) or f" The classes are {', '.join(classes[:10])}."
-                raise GpmError(
-                    f"{table.where(row)}: {found_text[:60]!r} in column {name!r} is not a known class.{near}"
-                )
+        for frame in table.chunks(f"SELECT gpm_row, k FROM ({read})"):
+            y[frame["gpm_row"].to_numpy()] = index = frame["k"].to_numpy()
+            if (index < 0).any():
+                where, cell = first_cell(table, read, "k < 0")
+                near = nearest(cell, classes) or f" The classes are {', '.join(classes[:10])}."
+                raise GpmError(f"{where}: {cell[:60]!r} in column {name!r} is not a known class.{near}")
     return y

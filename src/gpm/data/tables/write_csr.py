@@ -1,13 +1,15 @@
-"""Sorted entries become compressed sparse rows on disk: merged, counted and written as they pass by."""
+"""Write sorted entries as compressed sparse rows on disk, merging and counting them in one pass."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from gpm.data.tables.external_sort import Columns
 from gpm.errors import GpmError
@@ -16,30 +18,21 @@ from gpm.graph.folder import GraphWriter
 from gpm.graph.graph import Census
 from gpm.io.npy import map_array
 
-_BLOCK = 2**22  # entries whose weights are added up at once
+_COLUMNS = {"edge_ids": "row", "edge_weight": "weight"}  # the column of the entries for each array
+_BLOCK = 2**22  # entries whose weights are summed at once
 
 
 @dataclass
 class RowWriter:
-    """Writes `indptr`, `indices` and, where they are wanted, `edge_ids`, `edge_weight` and `edge_cdf` of a graph.
-
-    Args:
-        writer: Of the graph's folder.
-        num_nodes: N.
-        bits: A key is the source shifted by so many bits, and the target.
-        edges: Rows of the table of edges.
-        ids: Write `edge_ids`.
-        weight: The type of the weights; None without weights.
-        merge, drop_loops: What to do with equal edges and with self-loops.
-    """
+    """Writer of `indptr`, `indices` and optionally `edge_ids`, `edge_weight` and `edge_cdf` of a graph."""
 
     writer: GraphWriter
     num_nodes: int
-    bits: int
-    edges: int
-    ids: bool
-    weight: np.dtype | None
-    merge: bool
+    bits: int  # a key is `source << bits | target`
+    edges: int  # rows of the table of edges
+    ids: bool  # write `edge_ids`
+    weight: np.dtype | None  # type of the weights; None without weights
+    merge: bool  # merge equal edges
     drop_loops: bool
     loops: int = 0  # entries that are self-loops
     repeats: int = 0
@@ -52,31 +45,24 @@ class RowWriter:
         self.degree = np.zeros(self.num_nodes + 1, dtype=np.int64)
         self.reached = np.zeros(self.num_nodes, dtype=bool)
 
-    def write(self, batches: Iterator[Columns]) -> None:
-        """Write the entries, which come by key and then by row."""
-        files = {"indices": self.writer.grow("indices", csr.index_dtype(self.num_nodes))}
-        if self.ids:
-            files["edge_ids"] = self.writer.grow("edge_ids", csr.index_dtype(self.edges))
-        if self.weight is not None:
-            files["edge_weight"] = self.writer.grow("edge_weight", self.weight)
-        try:
-            for columns in self._merged(batches):
+    def write(self, batches: Iterator[Columns], bar: Any) -> None:
+        """Write the entries, which are sorted by key and then by row; `bar` counts them."""
+        types: dict[str, DTypeLike] = {"indices": csr.index_dtype(self.num_nodes)}
+        types |= {"edge_ids": csr.index_dtype(self.edges)} if self.ids else {}
+        types |= {"edge_weight": self.weight} if self.weight is not None else {}
+        with ExitStack() as stack:
+            files = {key: stack.enter_context(self.writer.grow(key, dtype)) for key, dtype in types.items()}
+            for columns in self._merged(batches, bar):
                 source, target = columns["key"] >> self.bits, columns["key"] & ((1 << self.bits) - 1)
                 self._count(source, target)
-                files["indices"].append(target)
-                if self.ids:
-                    files["edge_ids"].append(columns["row"])
-                if self.weight is not None:
-                    files["edge_weight"].append(columns["weight"])
-        finally:
-            for file in files.values():
-                file.close()
+                for key, file in files.items():
+                    file.append(columns[_COLUMNS[key]] if key in _COLUMNS else target)
         self.writer.put("indptr", np.cumsum(self.degree))
         if self.weight is not None:
             write_sums(self.writer, np.cumsum(self.degree))
 
     def census(self, *, undirected: bool) -> Census:
-        """What was found, as `Graph.from_edges` says it."""
+        """Return the counts, as `Graph.from_edges` does."""
         indptr = np.cumsum(self.degree)
         symmetric = undirected or csr.is_symmetric(indptr, map_part(self.writer.path("indices")))
         repeats = (self.repeats + self.repeated_loops) // 2 if undirected else self.repeats
@@ -91,11 +77,14 @@ class RowWriter:
             mirrored=undirected,
         )
 
-    def _merged(self, batches: Iterator[Columns]) -> Iterator[Columns]:
-        """The entries that stay. The last one is held back until it is seen that the next is another."""
+    def _merged(self, batches: Iterator[Columns], bar: Any) -> Iterator[Columns]:
+        """Yield the entries to write. The last of a batch is held back, as the next may be equal to it."""
         held: Columns = {}
-        for found in batches:
-            columns = self._without_loops(found)
+        for batch in batches:
+            bar.update(len(batch["key"]))
+            loop = (batch["key"] >> self.bits) == (batch["key"] & ((1 << self.bits) - 1))
+            self.loops += int(np.count_nonzero(loop))
+            columns = {name: values[~loop] for name, values in batch.items()} if self.drop_loops else batch
             if held:
                 columns = {name: np.concatenate([held[name], values]) for name, values in columns.items()}
             if not len(columns["key"]):
@@ -109,13 +98,8 @@ class RowWriter:
         if held:
             yield held
 
-    def _without_loops(self, columns: Columns) -> Columns:
-        loop = (columns["key"] >> self.bits) == (columns["key"] & ((1 << self.bits) - 1))
-        self.loops += int(np.count_nonzero(loop))
-        return {name: values[~loop] for name, values in columns.items()} if self.drop_loops else columns
-
     def _count_repeats(self, key: NDArray) -> NDArray:
-        """Which entries are not equal to the one before."""
+        """Return which entries differ from the one before."""
         new = np.concatenate([[True], key[1:] != key[:-1]])
         again = key[~new]
         self.repeats += len(again)
@@ -128,11 +112,11 @@ class RowWriter:
             return columns
         merged = {name: values[new] for name, values in columns.items()}
         if self.weight is not None:
-            places = np.cumsum(new) - 1
+            index = np.cumsum(new) - 1
             with np.errstate(over="ignore"):
-                np.add.at(merged["weight"], places[~new], columns["weight"][~new])  # one by one, in their order
+                np.add.at(merged["weight"], index[~new], columns["weight"][~new])  # one by one, in order
             if not np.isfinite(merged["weight"]).all():
-                raise GpmError("the weights of equal edges add up to infinity; scale the weights down.")
+                raise GpmError("The weights of equal edges add up to infinity; scale the weights down.")
         return merged
 
     def _count(self, source: NDArray, target: NDArray) -> None:
@@ -146,7 +130,7 @@ class RowWriter:
 
 
 def write_sums(writer: GraphWriter, indptr: NDArray) -> None:
-    """Write `edge_cdf`, the running sums of the weights in each row, some rows at a time."""
+    """Write `edge_cdf`, the cumulative weights of each row, some rows at a time."""
     weight, nodes = map_part(writer.path("edge_weight")), len(indptr) - 1
     with writer.grow("edge_cdf", np.int64) as file:
         row = 0
@@ -159,6 +143,6 @@ def write_sums(writer: GraphWriter, indptr: NDArray) -> None:
 
 
 def map_part(path: Path) -> NDArray:
-    """Map an array that was just written."""
+    """Map an array of a graph that is being written."""
     with path.open("rb") as file:
         return map_array(file, path).view(np.ndarray)

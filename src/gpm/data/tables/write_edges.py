@@ -1,33 +1,33 @@
-"""Edges of a table become the sorted rows of a graph on disk, however many there are, with bounded memory.
+"""Write the edges of a table as the sorted rows of a graph on disk, with bounded memory.
 
-DuckDB reads the table and joins ids and numbers; the numbers are sorted in piles, and written as they come out.
+DuckDB reads the table and joins the node numbers; the numbers are sorted on disk and written.
 """
 
 from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from gpm.data.tables.cell_sql import number
 from gpm.data.tables.external_sort import Columns, Pile, sort_pile
-from gpm.data.tables.node_ids import BARE, Ends, Ids, alike, fetch, id_of, suggest
-from gpm.data.tables.open_table import reading
-from gpm.data.tables.progress import show_bar
-from gpm.data.tables.session import quote, text
+from gpm.data.tables.node_ids import BARE, Ends, Ids, alike, id_of, suggest
+from gpm.data.tables.schema import CHOICES
+from gpm.data.tables.session import VECTORS, quote, show_bar, text
 from gpm.data.tables.write_csr import RowWriter
 from gpm.errors import GpmError
 from gpm.graph.coerce import check_choice
 from gpm.graph.folder import GraphWriter
 from gpm.graph.graph import Census
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 _NUMBERS = ("DOUBLE", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 _log = logging.getLogger("gpm")
-_UNLISTED, _EMPTY, _CROSSING = -1, -2, -3  # in place of a node's number
+_UNLISTED, _EMPTY, _CROSSING = -1, -2, -3  # instead of the number of a node
 
 
 def write_edges(
@@ -41,29 +41,31 @@ def write_edges(
     self_loops: str = "keep",
     progress: bool = False,
 ) -> Census:
-    """Write the rows of a graph: the same arrays that `Graph.from_edges` makes of the same edges.
+    """Write the rows of a graph: the same arrays as `Graph.from_edges` makes of the same edges.
 
     Args:
         ends: The edges.
-        ids: The nodes, numbered.
-        writer: Of the graph's folder.
-        keep_ids: Write which row of the table each entry comes from, as edge features need it.
-        directed: Edges go one way; else each goes both ways.
+        ids: The nodes.
+        writer: Writer of the graph folder.
+        keep_ids: Write the row of the table of each entry, which edge features need.
+        directed: Edges are directed; otherwise each is written in both directions.
         duplicates: "merge" keeps the first of equal edges and adds up their weights; "keep" keeps them all.
         self_loops: "keep" or "drop" edges from a node to itself.
-        progress: Show bars on a terminal.
+        progress: Show progress bars on a terminal.
     """
-    check_choice("duplicates", duplicates, ("merge", "keep"))
-    check_choice("self_loops", self_loops, ("keep", "drop"))
+    check_choice("duplicates", duplicates, CHOICES["duplicates"])
+    check_choice("self_loops", self_loops, CHOICES["self_loops"])
     bits = max(1, (ids.count - 1).bit_length())
     if 2 * bits > 62:
-        raise GpmError(f"{ids.count:,} nodes are more than the {2**31:,} that can be imported.")
+        raise GpmError(f"{ids.count:,} nodes exceed the limit of {2**31:,} for an import.")
     folder = writer.scratch / "sorting"
     folder.mkdir()
     pile = Pile(folder / "edges", 0, (1 << (2 * bits)) - 1)
+    numbered = keep_ids or bool(ends.weight)
+    chosen = ["s", "t"] + (["gpm_row"] if numbered else []) + (["coalesce(w, -1) AS w"] if ends.weight else [])
     rows = dropped = 0
     with show_bar("reading edges", progress) as bar:
-        for frame in _joined_frames(ends, ids, keep_ids):
+        for frame in ends.table.chunks(f"SELECT {', '.join(chosen)} FROM ({_joined(ends, ids, numbered)})", VECTORS):
             rows += len(frame)
             bar.update(len(frame))
             columns = _checked(frame, ends, ids)
@@ -71,29 +73,16 @@ def write_edges(
             pile.append(_as_entries(columns, bits, both=not directed))
     if dropped:
         _report_dropped(dropped, rows, ends, ids)
-    writing = RowWriter(
-        writer, ids.count, bits, rows, keep_ids, _weight_type(ends), duplicates == "merge", self_loops == "drop"
-    )
+    weight = np.dtype(np.float32 if ends.table.types[ends.weight] == "FLOAT" else np.float64) if ends.weight else None
+    writing = RowWriter(writer, ids.count, bits, rows, keep_ids, weight, duplicates == "merge", self_loops == "drop")
     with show_bar("sorting edges", progress, pile.count) as bar:
-        writing.write(_watched(sort_pile(pile), bar))
+        writing.write(sort_pile(pile), bar)
     shutil.rmtree(folder)
     return writing.census(undirected=not directed)
 
 
-def _watched(batches: Iterator[Columns], bar: Any) -> Iterator[Columns]:
-    for columns in batches:
-        yield columns
-        bar.update(len(columns["key"]))
-
-
-def _weight_type(ends: Ends) -> np.dtype | None:
-    if not ends.weight:
-        return None
-    return np.dtype(np.float32 if ends.table.types[ends.weight] == "FLOAT" else np.float64)
-
-
 def _as_weight(ends: Ends) -> str:
-    """SQL of an edge's weight; NULL if it is none."""
+    """Return SQL of the weight of an edge; NULL if the cell is not a number."""
     kind, column = ends.table.types[ends.weight], quote(ends.weight)
     if kind == "FLOAT":
         return column
@@ -101,11 +90,7 @@ def _as_weight(ends: Ends) -> str:
 
 
 def _joined(ends: Ends, ids: Ids, rows: bool) -> str:
-    """SQL of the edges with the numbers `s` and `t` of their ends, and their weight `w`.
-
-    Args:
-        rows: Also number the rows; without it the table need not be read in order.
-    """
+    """Return SQL of the edges with the numbers `s` and `t` of their ends, their weight `w`, and if `rows` their row."""
     columns = [
         f"{id_of(ends.table, name, ids.kind)} AS {end}" for name, end in ((ends.source, "a"), (ends.target, "b"))
     ]
@@ -124,16 +109,8 @@ def _joined(ends: Ends, ids: Ids, rows: bool) -> str:
     return f"SELECT e.*, {source} AS s, coalesce(y.number, {_UNLISTED}) AS t FROM {table}"
 
 
-def _joined_frames(ends: Ends, ids: Ids, keep_ids: bool) -> Iterator[pd.DataFrame]:
-    """The edges as numbers, in any order."""
-    rows = keep_ids or bool(ends.weight)
-    chosen = ["s", "t"] + (["gpm_row"] if rows else []) + (["coalesce(w, -1) AS w"] if ends.weight else [])
-    with reading(ends.table):
-        yield from fetch(ids.base, f"SELECT {', '.join(chosen)} FROM ({_joined(ends, ids, rows)})")
-
-
 def _checked(frame: pd.DataFrame, ends: Ends, ids: Ids) -> Columns:
-    """The columns of edges that are to be entered; raises what is wrong with the first row of all that is wrong."""
+    """Return the columns of the edges to write; raise the error of the first invalid row of the table."""
     columns = {name: frame[name].to_numpy() for name in frame}
     wrong = (columns["s"] < 0) | (columns["t"] < 0)
     if ids.unlisted == "drop":
@@ -148,24 +125,24 @@ def _checked(frame: pd.DataFrame, ends: Ends, ids: Ids) -> Columns:
 
 
 def _report_dropped(dropped: int, rows: int, ends: Ends, ids: Ids) -> None:
-    """Say how many edges were left out; none of them for an id that only looks different."""
+    """Log how many edges were dropped; refuse to drop one for an id that differs only in looks."""
     assert ids.nodes is not None
     title = ids.nodes.table.title
     if ids.kind == "VARCHAR":
         ends_of = f"SELECT unnest([a, b]) AS name, unnest([s, t]) AS number FROM ({_joined(ends, ids, False)})"
         missing = f"SELECT DISTINCT name, {BARE.format('name')} AS bare FROM ({ends_of}) WHERE number = {_UNLISTED}"
-        known = f"SELECT name, {BARE.format('name')} AS bare FROM {ids.table}"
-        query = f"SELECT m.name, k.name FROM ({missing}) AS m JOIN ({known}) AS k USING (bare) LIMIT 1"
+        listed = f"SELECT name, {BARE.format('name')} AS bare FROM {ids.table}"
+        query = f"SELECT m.name, k.name FROM ({missing}) AS m JOIN ({listed}) AS k USING (bare) LIMIT 1"
         for name, twin in ids.base.execute(query).fetchall():
             raise alike(f"{ends.table.title} and {title}", name, twin)
     _log.warning(
-        "%s: %s of %s edges are dropped, for %s does not list their ends.",
+        "%s: %s of %s edges were dropped because %s does not list their ends.",
         ends.table.title, f"{dropped:,}", f"{rows:,}", title,
     )  # fmt: skip
 
 
 def _as_entries(columns: Columns, bits: int, *, both: bool) -> Columns:
-    """Keys of the entries that edges make, a self-loop one and every other edge two if it goes both ways."""
+    """Make the entries of edges: two per undirected edge, but one for a self-loop."""
     source, target = columns["s"].astype(np.int64), columns["t"].astype(np.int64)
     entries = {"key": (source << bits) | target}
     if "gpm_row" in columns:
@@ -180,33 +157,32 @@ def _as_entries(columns: Columns, bits: int, *, both: bool) -> Columns:
 
 
 def _explain(ends: Ends, ids: Ids) -> GpmError:
-    """Read the edges again up to the first that is wrong, and say why."""
+    """Find the first invalid edge, and make its error."""
     wrong = [f"s <= {_EMPTY}"] + (["s < 0", "t < 0"] if ids.unlisted != "drop" else [])
     wrong += ["w IS NULL", "w < 0", "isinf(w)"] if ends.weight else []
     query = f"SELECT gpm_row, a, b, s, t FROM ({_joined(ends, ids, True)}) WHERE {' OR '.join(wrong)}"
-    with reading(ends.table):
-        row, a, b, s, t = ids.base.execute(f"{query} ORDER BY gpm_row LIMIT 1").fetchall()[0]
+    row, a, b, s, t = ends.table.fetch(f"{query} ORDER BY gpm_row LIMIT 1")[0]
     where = ends.table.where(row)
     if s == _EMPTY:
-        return GpmError(f"{where}: an end of the edge is empty; mend or remove the row.")
+        return GpmError(f"{where}: an end of the edge is empty; fix or remove the row.")
     if s == _CROSSING:
-        return GpmError(f"{where}: the edge joins {a!r} and {b!r}, which are of two graphs; mend or remove the row.")
+        return GpmError(f"{where}: the edge joins {a!r} and {b!r} of two different graphs; fix or remove the row.")
     if min(s, t) == _UNLISTED and ids.unlisted != "drop":
         return _explain_unlisted(where, a if s == _UNLISTED else b, ids)
     query = f"SELECT {text(ends.weight)} FROM {ends.table.numbered()} WHERE gpm_row = {row}"
     cell = ids.base.execute(query).fetchall()[0][0] or ""
-    return GpmError(f"{where}: weight {cell!r} is not a number of 0 or more; mend the cell, or ignore the column.")
+    return GpmError(f"{where}: weight {cell!r} is not a number of 0 or more; fix the cell, or ignore the column.")
 
 
 def _explain_unlisted(where: str, name: Any, ids: Ids) -> GpmError:
-    if ids.nodes is None:  # all ends are nodes then, unless a file reads differently the second time
-        return GpmError(f"{where}: node {name!r} was not there before; the file is damaged, or was changed meanwhile.")
+    if ids.nodes is None:  # then all ends are nodes, unless the file has changed
+        return GpmError(f"{where}: node {name!r} is new since the last read; the file is damaged or was changed.")
     title = ids.nodes.table.title
     if ids.kind == "VARCHAR":
         query = f"SELECT name FROM {ids.table} WHERE {BARE.format('name')} = {BARE.format('?')} LIMIT 1"
-        if twin := [found for (found,) in ids.base.execute(query, [name]).fetchall() if found != name]:
+        if twin := [other for (other,) in ids.base.execute(query, [name]).fetchall() if other != name]:
             return alike(f"{where} and {title}", name, twin[0])
     if ids.by_graph and ids.base.execute(f"SELECT 1 FROM {ids.table} WHERE name = ? LIMIT 1", [name]).fetchall():
-        return GpmError(f"{where}: {title} lists node {name!r} in other graphs only; mend or remove the row.")
+        return GpmError(f"{where}: {title} lists node {name!r} only in other graphs; fix or remove the row.")
     fix = "list it, or set unlisted to add (the node) or drop (the edge)"
     return GpmError(f"{where}: {title} does not list node {name!r}; {fix}.{suggest(ids, name)}")

@@ -10,7 +10,7 @@ import pytest
 
 from gpm import GpmError, Graph
 from gpm.data.tables import import_tables
-from gpm.data.tables.reuse_schema import Origin
+from gpm.data.tables.settle_schema import Origin
 from tests.small_tables import friends, people, rings, without
 
 
@@ -31,21 +31,21 @@ def test_a_run_is_as_good_as_the_graph_that_it_carries(imported: Path) -> None:
 
 
 def test_folders_that_say_nothing_of_tables(tmp_path: Path) -> None:
-    with pytest.raises(GpmError, match="is neither an imported graph nor a run of one"):
+    with pytest.raises(GpmError, match="is neither an imported graph nor a run trained on one"):
         Origin.read(tmp_path)
     Graph.from_edges([[0], [1]]).save(tmp_path / "plain")
-    with pytest.raises(GpmError, match="was not made of tables"):
+    with pytest.raises(GpmError, match="was not imported from tables"):
         Origin.read(tmp_path / "plain")
 
 
 @pytest.mark.parametrize(
     ("edges", "nodes", "options", "sentence"),
     [
-        (friends(), None, {}, "training had a table of nodes; give one here too"),
+        (friends(), None, {}, "Training had a table of nodes; give one here too"),
         (without(friends(), "target"), people(), {}, "has no column 'target', which training had; add or rename it"),
         (friends(), without(people(), "id"), {}, "the table of nodes has no column 'id', which training had"),
         (friends(), people(), {"graphs": rings()[2]}, "training had no table of graphs; leave it out"),
-        (friends(), people(), {"directed": True}, "edges go one way here, and went both ways in training"),
+        (friends(), people(), {"directed": True}, "edges are directed, but were undirected in training"),
     ],
 )
 def test_tables_that_do_not_fit(
