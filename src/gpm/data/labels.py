@@ -26,11 +26,11 @@ def read_labels(labels: NDArray, metric: str, level: str, title: str) -> NDArray
     """
     labels = as_columns(labels)
     if labels.dtype.kind not in "biuf":
-        raise GpmError(f"the {level} labels of {title} are {labels.dtype}; number the classes 0, 1, 2, and so on.")
+        raise GpmError(f"The {level} labels of {title} are {labels.dtype}; number the classes 0, 1, 2, and so on.")
     read = _as_values if metric in VALUE_METRICS else _as_classes if labels.ndim == 1 else _as_several
     form = read(labels, level, title)
     if not is_labelled(form).any():
-        raise GpmError(f"all {level}s of {title} are without a label; give at least some of them a y.")
+        raise GpmError(f"All {level}s of {title} are without a label; give at least some of them a y.")
     return form
 
 
@@ -53,6 +53,11 @@ def guess_metric(labels: NDArray, *, whole: bool) -> str:
         if not classes:
             return "mae"
     return "accuracy" if labels.ndim == 1 else "roc_auc"
+
+
+def are_classes(labels: NDArray) -> bool:
+    """Check whether labels are one class per instance."""
+    return labels.ndim == 1 and bool(np.issubdtype(labels.dtype, np.integer))
 
 
 def count_outputs(labels: NDArray) -> int:
@@ -97,7 +102,7 @@ def _as_classes(labels: NDArray, level: str, title: str) -> NDArray:
     whole = np.where(np.isnan(labels), -1, labels).astype(np.float64)  # halves know no 2**53
     if not (np.isfinite(whole) & (whole == np.floor(whole)) & (np.abs(whole) < 2**53)).all():
         raise GpmError(
-            f"the {level} labels of {title} are not whole numbers; number the classes 0, 1, 2, and so on, or choose "
+            f"The {level} labels of {title} are not whole numbers; number the classes 0, 1, 2, and so on, or choose "
             "--metric mae to predict values."
         )
     return whole.astype(np.int64)
@@ -109,7 +114,7 @@ def _as_several(labels: NDArray, level: str, title: str) -> NDArray:
     several[several == -1] = np.nan
     if not is_yes_or_no(several):
         raise GpmError(
-            f"the {level} labels of {title} have {labels.shape[1]} columns that are not 0 or 1; give yes-or-no labels, "
+            f"The {level} labels of {title} have {labels.shape[1]} columns that are not 0 or 1; give yes-or-no labels, "
             "or choose --metric mae to predict values."
         )
     return several

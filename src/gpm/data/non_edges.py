@@ -86,7 +86,7 @@ class FreePairs:
     def draw(self, count: int, seed: int, turn: int) -> NDArray[np.int64]:
         """Free pairs `[count, 2]`, each uniform and on its own: pair i is a function of (seed, turn, i)."""
         if self.size < 1:
-            raise GpmError("every pair of nodes is an edge or a saved negative; nothing is left to draw.")
+            raise GpmError("Every pair of nodes is an edge or a saved negative; nothing is left to draw.")
         return self.pick(_below(_bits(seed, turn, count, 0), self.size))
 
 

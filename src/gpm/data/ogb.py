@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpm.data.catalog import copy_raw, data_root
-from gpm.data.link_data import LinkSplit
 from gpm.data.non_edges import name_pairs, number_edges
-from gpm.data.splits import PARTS, Masks, Split
+from gpm.data.splits import PARTS, LinkSplit, Masks, Split
 from gpm.errors import GpmError
 from gpm.graph.coerce import as_array
 from gpm.graph.folder import HEADER
@@ -98,7 +97,7 @@ def load_ogb_links(name: str) -> tuple[Graph, LinkSplit]:
     """
     graph, split = _load(f"ogbl-{name}", LINKS[f"ogbl-{name}"], _store_links)
     if not isinstance(split, LinkSplit):
-        raise GpmError(f"what is kept of 'ogbl-{name}' is not a split of links; remove it and load it again.")
+        raise GpmError(f"What is kept of 'ogbl-{name}' is not a split of links; remove it and load it again.")
     return graph, split
 
 
@@ -111,7 +110,7 @@ def _load(name: str, source: Source, store: Callable[[Source, Path], None]) -> t
     try:
         return Graph.open(folder / "graph"), Split.load(folder / "split.npz")
     except GpmError as error:
-        raise GpmError(f"what is kept of {name!r} is damaged ({error}) Remove {folder} and load it again.") from None
+        raise GpmError(f"What is kept of {name!r} is damaged ({error}) Remove {folder} and load it again.") from None
 
 
 def is_stored(folder: Path) -> bool:
@@ -140,7 +139,7 @@ def _provide(name: str, source: Source, folder: Path) -> None:
     except (OSError, zipfile.BadZipFile) as error:
         where = f"OGB/{folder.name}/raw and OGB/{folder.name}/split"
         raise GpmError(
-            f"could not load {name!r} ({error}); without a connection, let GPM_RAW name a folder with {where}."
+            f"Could not load {name!r} ({error}); without a connection, let GPM_RAW name a folder with {where}."
         ) from error
 
 
@@ -160,7 +159,7 @@ def _download(name: str, source: Source, folder: Path) -> None:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 file.rename(target)
     if missing := [path for path in source.needed(folder) if not path.is_file()]:
-        raise GpmError(f"the archive of {name!r} holds no {missing[0].relative_to(folder)}; OGB may have changed it.")
+        raise GpmError(f"The archive of {name!r} holds no {missing[0].relative_to(folder)}; OGB may have changed it.")
 
 
 def check_members(archive: Path) -> None:
@@ -201,7 +200,7 @@ def _store_links(source: Source, folder: Path) -> None:
         split = LinkSplit.assemble(edges, [val["edge_neg"], test["edge_neg"]], "strict public", "strict", count)
     except (KeyError, IndexError, ValueError) as error:
         reason = str(error).rstrip(".")
-        raise GpmError(f"the parts in {split_folder} do not make a split ({reason}); load the dataset again.") from None
+        raise GpmError(f"The parts in {split_folder} do not make a split ({reason}); load the dataset again.") from None
     _keep(folder, graph, split)
 
 

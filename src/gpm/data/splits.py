@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpm.errors import GpmError, whole_number
+from gpm.graph.coerce import check_choice
 from gpm.io.archives import check_zip
 from gpm.io.atomic import replacing
 
 PARTS = ("train", "val", "test")
+Protocol = Literal["strict", "paper"]
 _SHOWN = 5  # graphs or classes that a warning names
 _log = logging.getLogger("gpm")
 
@@ -43,9 +45,9 @@ class Split:
             object.__setattr__(self, part, ids)
         together = np.sort(np.concatenate([self.train, self.val, self.test]))
         if (twice := together[:-1][together[:-1] == together[1:]]).size:
-            raise GpmError(f"instance {twice[0]} is twice in the split {self.name!r}; put each into one part only.")
+            raise GpmError(f"Instance {twice[0]} is twice in the split {self.name!r}; put each into one part only.")
         if together.size and together[0] < 0:
-            raise GpmError(f"the split {self.name!r} holds the id {together[0]}; ids count from 0.")
+            raise GpmError(f"The split {self.name!r} holds the id {together[0]}; ids count from 0.")
 
     @cached_property
     def digest(self) -> str:
@@ -61,8 +63,12 @@ class Split:
         return digest.hexdigest()[:16]
 
     def extras(self) -> dict[str, NDArray]:
-        """What a kind of split has besides its parts: arrays of little-endian numbers or text, by name in the file."""
+        """Return further arrays of a kind of split, little-endian, by their names in the file."""
         return {}
+
+    def inputs(self, ids: NDArray) -> NDArray:
+        """Return what a model reads for some ids of the split: nodes or graphs `[B]`, or pairs of nodes `[B, 2]`."""
+        return ids
 
     def save(self, path: str | Path) -> None:
         """Write the split and its digest as an `.npz` file, which is there complete or not at all."""
@@ -80,7 +86,7 @@ class Split:
         """
         path = Path(path)
         if not path.is_file():
-            raise GpmError(f"there is no split {path}; save one with Split.save.")
+            raise GpmError(f"There is no split {path}; save one with Split.save.")
         try:
             check_zip(path, follow=follow)
             with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
@@ -96,17 +102,111 @@ class Split:
         return split
 
 
+@dataclass(frozen=True, eq=False)
+class LinkSplit(Split):
+    """The pairs of each part. Negatives of the training part are not among them: they are fresh in every step.
+
+    Attributes:
+        train: Rows of `pairs` that are training edges.
+        val, test: Rows that are edges or negatives of the part.
+        pairs: Nodes `[P, 2]`: training edges, then edges and negatives of val, then edges and negatives of test.
+        labels: 1 for an edge, 0 for a negative `[P]`.
+        protocol: "strict" or "paper".
+        num_nodes: Of the graph.
+    """
+
+    pairs: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    protocol: Protocol
+    num_nodes: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("protocol", self.protocol, get_args(Protocol))
+        for name, shape in (("pairs", (len(self.labels), 2)), ("labels", (len(self.pairs),))):
+            array = np.array(getattr(self, name), dtype=np.int64)
+            if array.shape != shape:
+                raise GpmError(f"{name} of the split {self.name!r} must have shape {list(shape)}, got {array.shape}.")
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+        if self.pairs.size and not 0 <= self.pairs.min() <= self.pairs.max() < self.num_nodes:
+            raise GpmError(f"The split {self.name!r} pairs nodes that are not among 0 to {self.num_nodes - 1}.")
+        if max((getattr(self, part)[-1] for part in PARTS if len(getattr(self, part))), default=-1) >= len(self.pairs):
+            raise GpmError(f"The split {self.name!r} names a pair that it does not hold; make it again.")
+        if not np.isin(self.labels, (0, 1)).all() or not self.labels[self.train].all():
+            raise GpmError(f"Labels of the split {self.name!r} must be 0 or 1, and 1 in the training part.")
+
+    @classmethod
+    def assemble(
+        cls, edges: list[NDArray], negatives: list[NDArray], name: str, protocol: Protocol, num_nodes: int
+    ) -> LinkSplit:
+        """Make one of the edges `[_, 2]` of train, val and test and the negatives of val and test."""
+        blocks = [edges[0], edges[1], negatives[0], edges[2], negatives[1]]
+        sizes = [len(block) for block in blocks]
+        labels = np.repeat([1, 1, 0, 1, 0], sizes)
+        train, val, test = np.split(np.arange(len(labels)), np.cumsum(sizes)[[0, 2]])
+        return cls(train, val, test, name, np.concatenate(blocks), labels, protocol, num_nodes)
+
+    def inputs(self, ids: NDArray) -> NDArray:
+        return np.asarray(self.pairs[ids])
+
+    def edges_of(self, *parts: str) -> NDArray[np.int64]:
+        """The edges `[_, 2]` of some parts."""
+        return self._of(parts, 1)
+
+    def negatives_of(self, *parts: str) -> NDArray[np.int64]:
+        """The negatives `[_, 2]` of some parts; there are none of the training part."""
+        return self._of(parts, 0)
+
+    def _of(self, parts: tuple[str, ...], label: int) -> NDArray[np.int64]:
+        ids = np.concatenate([getattr(self, part) for part in parts])
+        chosen: NDArray[np.int64] = self.pairs[ids[self.labels[ids] == label]]
+        return chosen
+
+    def extras(self) -> dict[str, NDArray]:
+        """The pairs, their labels and the protocol, for the file and the digest."""
+        return {
+            "pairs": self.pairs.astype("<i8"),
+            "labels": self.labels.astype("<i8"),
+            "protocol": np.array(self.protocol, dtype="<U6"),
+            "num_nodes": np.array(self.num_nodes, dtype="<i8"),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class DomainSplit(Split):
+    """Parts of two domains. `train` is of the source, `test` of the target, `val` of the one that chooses the epoch.
+
+    Attributes:
+        other: The part of the other domain by which the epoch might have been chosen instead.
+        chosen_on: Whose nodes are in `val`: "source" or "target".
+    """
+
+    other: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    chosen_on: str = "source"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        other = np.sort(np.asarray(self.other, dtype=np.int64))
+        other.flags.writeable = False
+        object.__setattr__(self, "other", other)
+        held = np.concatenate([self.train, self.val, self.test])
+        if np.isin(other, held).any() or (other.size and other[0] < 0):
+            raise GpmError(f"A node of the split {self.name!r} is in two parts; put each into one only.")
+        if self.chosen_on not in ("source", "target"):
+            raise GpmError(f"The split {self.name!r} is chosen on {self.chosen_on!r}, which is no domain.")
+
+    def extras(self) -> dict[str, NDArray]:
+        return {"other": self.other.astype("<i8"), "chosen_on": np.array(self.chosen_on)}
+
+
 def _restore(stored: Any) -> Split:
-    """The split in an open archive, of whatever kind it is."""
+    """Return the split in an open archive, of whatever kind it is."""
     parts = stored["train"], stored["val"], stored["test"], str(stored["name"])
     if "other" in stored:
-        from gpm.data.domain_data import DomainSplit
-
         return DomainSplit(*parts, stored["other"], str(stored["chosen_on"]))
     if "pairs" not in stored:
         return Split(*parts)
-    from gpm.data.link_data import LinkSplit
-
     protocol: Any = str(stored["protocol"])
     return LinkSplit(*parts, stored["pairs"], stored["labels"], protocol, int(stored["num_nodes"]))
 
@@ -126,11 +226,11 @@ class Masks:
         masks = [np.asarray(getattr(self, part)) for part in PARTS]
         masks = [m[:, 0] if m.ndim == 2 and m.shape[1] == 1 else m for m in masks]
         if any(m.dtype != bool or m.ndim not in (1, 2) for m in masks) or len({len(m) for m in masks}) != 1:
-            raise GpmError("the masks of a split must be boolean with a row per instance: [N] or [N, splits].")
+            raise GpmError("The masks of a split must be boolean with a row per instance: [N] or [N, splits].")
         columns = {m.shape[1] for m in masks if m.ndim == 2}
         if len(columns) > 1:
             raise GpmError(
-                f"the masks hold different numbers of splits ({sorted(columns)}); give as many of each part."
+                f"The masks hold different numbers of splits ({sorted(columns)}); give as many of each part."
             )
         for part, mask in zip(PARTS, masks, strict=True):
             wide = mask[:, None] if columns and mask.ndim == 1 else mask
@@ -158,7 +258,7 @@ def as_masks(part: NDArray | None) -> Masks | None:
     empty = [name for name, mask in zip(PARTS, masks, strict=True) if not mask.any()]
     if empty:
         raise GpmError(
-            f"the column that says train, val and test has no row that says {empty[0]}; name some, or leave it out by "
+            f"The column that says train, val and test has no row that says {empty[0]}; name some, or leave it out by "
             "its role ignore."
         )
     return Masks(*masks)
@@ -305,7 +405,7 @@ def _show(shares: tuple[Fraction, Fraction, Fraction]) -> str:
 
 def _one_label(labels: NDArray) -> NDArray:
     if labels.ndim != 1:
-        raise GpmError("a stratified split needs one label per instance; pass stratify=False for several.")
+        raise GpmError("A stratified split needs one label per instance; pass stratify=False for several.")
     return labels
 
 
@@ -332,7 +432,7 @@ def _deal(counts: NDArray, shares: tuple[Fraction, Fraction, Fraction]) -> NDArr
 def _as_ids(values: ArrayLike, part: str) -> NDArray[np.int64]:
     ids = np.asarray(values)
     if ids.ndim != 1 or not (np.issubdtype(ids.dtype, np.integer) or ids.size == 0):
-        raise GpmError(f"the {part} part of a split must be a list of ids, got {ids.dtype} of shape {list(ids.shape)}.")
+        raise GpmError(f"The {part} part of a split must be a list of ids, got {ids.dtype} of shape {list(ids.shape)}.")
     return ids.astype(np.int64)
 
 

@@ -66,7 +66,7 @@ class Classes:
         for wanted, known in ((value, listed), (str(value), texts)):
             if wanted in known:
                 return int(self.numbers[known.index(wanted)])
-        raise GpmError(f"there is no class {value!r}.{nearest(str(value), texts)} Classes: {', '.join(texts)}.")
+        raise GpmError(f"There is no class {value!r}.{nearest(str(value), texts)} Classes: {', '.join(texts)}.")
 
 
 def as_labels(values: Any) -> NDArray:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpm.data.cells_gone import UNKNOWN
 from gpm.data.tables.cell_sql import cell, fetch, known, refuse
 from gpm.data.tables.column_kinds import feature_column, is_spoiled_number, mark_bag, target_columns
 from gpm.data.tables.column_profile import Profile, compare, profile
@@ -20,6 +19,7 @@ from gpm.data.tables.column_roles import (
     find_targets,
     find_weight,
 )
+from gpm.data.tables.detect_header import UNKNOWN
 from gpm.data.tables.schema import Column, Schema, TableSchema
 from gpm.errors import GpmError, nearest
 
