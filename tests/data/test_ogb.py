@@ -96,9 +96,7 @@ def test_damage_gets_a_sentence(at_hand: Path) -> None:
     _write(kept / "split/time/valid.csv.gz", [1])
     load_dataset("arxiv")
     (kept / "graph/y.npy").write_bytes(b"")
-    with pytest.raises(
-        GpmError, match=r"What is kept of 'ogbn-arxiv' is damaged .*Remove .*ogbn_arxiv and load it again"
-    ):
+    with pytest.raises(GpmError, match=r"The saved 'ogbn-arxiv' is damaged .*Remove .*ogbn_arxiv and load it again"):
         load_dataset("arxiv")
 
 
@@ -259,7 +257,7 @@ def test_damaged_parts_of_links_get_a_sentence(at_hand: Path) -> None:
     torch.save({"edge": torch.tensor([[0, 7]]), "edge_neg": torch.tensor([[0, 8]])}, part)
     load_link_data("ogbl-collab")
     (data_root() / "OGB/ogbl_collab/split.npz").write_bytes(b"")
-    with pytest.raises(GpmError, match=r"What is kept of 'ogbl-collab' is damaged .*Remove .*ogbl_collab and load it"):
+    with pytest.raises(GpmError, match=r"The saved 'ogbl-collab' is damaged .*Remove .*ogbl_collab and load it"):
         load_link_data("ogbl-collab")
 
 

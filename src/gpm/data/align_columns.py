@@ -1,4 +1,4 @@
-"""Columns of one imported graph as those of another: matched by their names, whatever their order, scale and values."""
+"""Match the feature columns of one imported graph to those of another by name, whatever their order and scale."""
 
 from __future__ import annotations
 
@@ -25,13 +25,7 @@ TIMES = ("time", "year", "date", "node_year", "node_time")  # what says when a n
 
 
 def align(target: NodeData, folder: Path, source: NodeData) -> NodeData:
-    """A graph with its columns of features in the order and scale of a source's.
-
-    Args:
-        target: The graph.
-        folder: What it was imported into.
-        source: Whose columns are wanted; it must have been imported as well.
-    """
+    """Return a target, imported into a folder, with its features in the order and scale of an imported source's."""
     origin = source.graph.folder
     if origin is None or not is_imported(origin):
         if target.graph.x is None and target.graph.edge_attr is None:
@@ -40,7 +34,7 @@ def align(target: NodeData, folder: Path, source: NodeData) -> NodeData:
             f"The columns of {folder} have names, those of {source.title} have none; import the tables of both, the "
             "second with --like the first."
         )
-    wanted, given = (read_extras(Path(place))[0].get("encoding") or {} for place in (origin, folder))
+    wanted, given = (read_extras(Path(each))[0].get("encoding") or {} for each in (origin, folder))
     graph = target.graph
     x = _align(graph.x, wanted.get("node") or [], given.get("node") or [], folder, origin)
     edge_attr = _align(graph.edge_attr, wanted.get("edge") or [], given.get("edge") or [], folder, origin)
@@ -75,7 +69,7 @@ def _align(values: Any, wanted: list[dict[str, Any]], given: list[dict[str, Any]
 
 
 def _find_gaps(values: Any, wanted: list[dict[str, Any]], given: list[dict[str, Any]]) -> Iterator[tuple[NDArray, int]]:
-    """The rows that have no number in a column, and which of the wanted columns it is."""
+    """Yield the rows that have no number in a column, and the index of the wanted column."""
     place, to = ({name: i for i, name in enumerate(names(part))} for part in (given, wanted))
     for entry in wanted:
         flag = place.get(f"{entry['column']} missing") if "std" in entry else None
@@ -86,7 +80,7 @@ def _find_gaps(values: Any, wanted: list[dict[str, Any]], given: list[dict[str, 
 
 
 def _make_map(wanted: list[dict[str, Any]], given: list[dict[str, Any]]) -> tuple[sp.csr_array, np.ndarray]:
-    """The matrix that takes the given columns to the wanted ones, and what is to be added then."""
+    """Return the matrix that maps the given columns to the wanted ones, and the offset to add."""
     place = {name: i for i, name in enumerate(names(given))}
     known = {entry["column"]: entry for entry in given}
     rows, columns, factors = [], [], []

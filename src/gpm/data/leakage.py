@@ -63,13 +63,9 @@ def check_parts(split: Split, count: int) -> list[str]:
 
 
 def check_links(data: LinkData, split: LinkSplit) -> list[str]:
-    """Verify that nothing held out can be seen; under `paper`, and of what is published so, count what can.
+    """Verify that nothing held out can be seen, and say so line by line; raise an error that names the first pair.
 
-    Returns:
-        What was verified, with counts, line by line.
-
-    Raises:
-        GpmError: Names the first pair that breaks a law.
+    Under the protocol `paper`, and for published splits, leaks are counted instead.
     """
     walked = data.walked_graph(split)
     lines = [_line("links", f"{data.title}, {split.name}, digest {split.digest}")]
@@ -89,7 +85,7 @@ def check_links(data: LinkData, split: LinkSplit) -> list[str]:
 
 
 def _check_edges(data: LinkData, split: LinkSplit) -> str:
-    """Edges are edges of the graph, each in one part, whichever way round."""
+    """Check that edges are edges of the graph, each in one part, in either direction."""
     parts = [split.edges_of(part) for part in PARTS]
     pairs, owner = np.concatenate(parts), np.repeat(PARTS, [len(part) for part in parts])
     numbers = number_pairs(pairs)
@@ -106,7 +102,7 @@ def _check_edges(data: LinkData, split: LinkSplit) -> str:
 
 
 def _check_negatives(data: LinkData, split: LinkSplit) -> str:
-    """Negatives are non-edges, each in one part."""
+    """Check that negatives are non-edges, each in one part."""
     parts = [split.negatives_of(part) for part in HELD_OUT]
     pairs, owner = np.concatenate(parts), np.repeat(HELD_OUT, [len(part) for part in parts])
     numbers = number_pairs(pairs)
@@ -124,7 +120,7 @@ def _check_negatives(data: LinkData, split: LinkSplit) -> str:
 
 
 def _check_walked(data: LinkData, split: LinkSplit, walked: Graph, held: NDArray) -> str:
-    """No held-out edge is in the walked graph, and no training edge is missing."""
+    """Check that no held-out edge is in the walked graph, and no training edge is missing."""
     for pairs in (held, held[:, ::-1]):
         if (seen := np.flatnonzero(has_edge(walked, pairs[:, 0], pairs[:, 1]))).size:
             _refuse(data.graph, split, pairs[seen[0]], "is held out but is in the walked graph")
@@ -136,7 +132,7 @@ def _check_walked(data: LinkData, split: LinkSplit, walked: Graph, held: NDArray
 
 
 def _check_walks(graph: Graph, walked: Graph, held: NDArray) -> str:
-    """No walk from an end of a held-out edge crosses one."""
+    """Check that no walk from an end of a held-out edge crosses one."""
     ends = distinct(held)
     starts = ends[np.linspace(0, len(ends) - 1, min(len(ends), MOST_STARTS)).astype(np.int64)]
     nodes, _ = walk(walked, starts[:, None], np.arange(WALKS), LENGTH)
@@ -149,36 +145,33 @@ def _check_walks(graph: Graph, walked: Graph, held: NDArray) -> str:
 
 
 def _check_fresh(data: LinkData, split: LinkSplit) -> str:
-    """Training negatives are non-edges and no negatives of val or test."""
+    """Check that training negatives are non-edges and no negatives of val or test."""
     drawn = np.concatenate([data.draw_negatives(split, FRESH, seed=0, turn=turn) for turn in range(TURNS)])
     numbers = number_pairs(drawn)
     taken = distinct(np.concatenate([number_edges(data.graph), number_pairs(split.pairs)]))
     if (wrong := np.flatnonzero((numbers < 0) | contains(taken, numbers))).size:
-        _refuse(
-            data.graph, split, drawn[wrong[0]], "is drawn as a training negative but is an edge or a saved negative"
-        )
+        what = "is drawn as a training negative but is an edge or a saved negative"
+        _refuse(data.graph, split, drawn[wrong[0]], what)
     return _line("training", f"{len(drawn):,} fresh negatives of {TURNS} steps; none is an edge or a saved negative")
 
 
 def _count_published(split: LinkSplit) -> list[str]:
-    """What a published split holds; what it repeats is counted and not refused."""
+    """Describe a published split; repeated pairs are counted and not refused."""
     train, lines = distinct(number_pairs(split.edges_of("train"))), []
     for part in HELD_OUT:
         yes, no = number_pairs(split.edges_of(part)), number_pairs(split.negatives_of(part))
         again = int(contains(train, yes).sum())
         loops, edges = int((no < 0).sum()), int(contains(distinct(np.concatenate([train, yes])), no).sum())
-        lines.append(
-            _line(
-                part,
-                f"{len(yes):,} edges, of which {again:,} are training pairs too (published so); {len(no):,} negatives, "
-                f"of which {loops:,} pair a node with itself and {edges:,} are edges of train or {part} (published so)",
-            )
+        facts = (
+            f"{len(yes):,} edges, of which {again:,} are training pairs too (published so); {len(no):,} negatives, "
+            f"of which {loops:,} pair a node with itself and {edges:,} are edges of train or {part} (published so)"
         )
+        lines.append(_line(part, facts))
     return [_line("train", f"{len(train):,} pairs with an edge"), *lines]
 
 
 def _count_leaks(split: LinkSplit, graph: Graph, walked: Graph) -> list[str]:
-    """What a model can see of the test edges under the paper's protocol."""
+    """Count what a model can see of the test edges under the paper's protocol."""
     train, test, no = split.edges_of("train"), split.edges_of("test"), split.negatives_of("test")
     keys = distinct(train[:, 0] * split.num_nodes + train[:, 1])
     reverse = float(contains(keys, test[:, 1] * split.num_nodes + test[:, 0]).mean())
@@ -196,14 +189,14 @@ def _count_leaks(split: LinkSplit, graph: Graph, walked: Graph) -> list[str]:
 
 
 def _share_met(walked: Graph, pairs: NDArray) -> float:
-    """The share of pairs whose second node lies on a walk of the first."""
+    """Return the share of pairs whose second node lies on a walk of the first."""
     some = pairs[np.linspace(0, len(pairs) - 1, min(len(pairs), MOST_STARTS)).astype(np.int64)]
     nodes, _ = walk(walked, some[:, :1], np.arange(WALKS), LENGTH)
     return float((nodes == some[:, 1, None, None]).any(axis=(1, 2)).mean())
 
 
 def _first_twice(numbers: NDArray[np.int64]) -> tuple[int, int] | None:
-    """The places of a number that is there twice; None if all differ."""
+    """Return the first two indices of a repeated number; None if all differ."""
     order = np.argsort(numbers, kind="stable")
     same = np.flatnonzero(numbers[order][1:] == numbers[order][:-1])
     return (int(order[same[0]]), int(order[same[0] + 1])) if same.size else None

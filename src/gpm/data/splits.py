@@ -1,4 +1,4 @@
-"""Which instances train, which validate and which test: drawn, or published with the data; saved with a digest."""
+"""Splits into train, validation and test: drawn, or published with the data; saved with a digest."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _log = logging.getLogger("gpm")
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """The instances of each part, and how they came about.
+    """The instances of each part.
 
     Attributes:
         train, val, test: Ids of the instances, ascending; no id is in two parts.
-        name: In words, such as "random 60/20/20, seed 0" or "public 3 of 10".
+        name: How the split was made, such as "random 60/20/20, seed 0" or "public 3 of 10".
     """
 
     train: NDArray[np.int64]
@@ -71,19 +71,14 @@ class Split:
         return ids
 
     def save(self, path: str | Path) -> None:
-        """Write the split and its digest as an `.npz` file, which is there complete or not at all."""
-        facts: dict[str, Any] = {part: getattr(self, part).astype("<i8") for part in PARTS} | self.extras()
+        """Write the split and its digest atomically as an `.npz` file."""
+        arrays: dict[str, Any] = {part: getattr(self, part).astype("<i8") for part in PARTS} | self.extras()
         with replacing(Path(path)) as scratch, scratch.open("wb") as file:
-            np.savez(file, **facts, name=np.array(self.name), digest=np.array(self.digest))
+            np.savez(file, **arrays, name=np.array(self.name), digest=np.array(self.digest))
 
     @classmethod
     def load(cls, path: str | Path, *, follow: bool = True) -> Self:
-        """Read what `save` wrote; a file whose ids are not those of its digest is refused.
-
-        Args:
-            path: The file.
-            follow: Whether it may be a symbolic link.
-        """
+        """Read a saved split; one that does not match its digest is refused. `follow` allows a symbolic link."""
         path = Path(path)
         if not path.is_file():
             raise GpmError(f"There is no split {path}; save one with Split.save.")
@@ -104,7 +99,7 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class LinkSplit(Split):
-    """The pairs of each part. Negatives of the training part are not among them: they are fresh in every step.
+    """The pairs of each part, without negatives of the training part: these are drawn in every step.
 
     Attributes:
         train: Rows of `pairs` that are training edges.
@@ -112,7 +107,7 @@ class LinkSplit(Split):
         pairs: Nodes `[P, 2]`: training edges, then edges and negatives of val, then edges and negatives of test.
         labels: 1 for an edge, 0 for a negative `[P]`.
         protocol: "strict" or "paper".
-        num_nodes: Of the graph.
+        num_nodes: Number of nodes of the graph.
     """
 
     pairs: NDArray[np.int64]
@@ -140,7 +135,7 @@ class LinkSplit(Split):
     def assemble(
         cls, edges: list[NDArray], negatives: list[NDArray], name: str, protocol: Protocol, num_nodes: int
     ) -> LinkSplit:
-        """Make one of the edges `[_, 2]` of train, val and test and the negatives of val and test."""
+        """Make a split from the edges `[_, 2]` of train, val and test and the negatives of val and test."""
         blocks = [edges[0], edges[1], negatives[0], edges[2], negatives[1]]
         sizes = [len(block) for block in blocks]
         labels = np.repeat([1, 1, 0, 1, 0], sizes)
@@ -151,11 +146,11 @@ class LinkSplit(Split):
         return np.asarray(self.pairs[ids])
 
     def edges_of(self, *parts: str) -> NDArray[np.int64]:
-        """The edges `[_, 2]` of some parts."""
+        """Return the edges `[_, 2]` of some parts."""
         return self._of(parts, 1)
 
     def negatives_of(self, *parts: str) -> NDArray[np.int64]:
-        """The negatives `[_, 2]` of some parts; there are none of the training part."""
+        """Return the negatives `[_, 2]` of some parts; the training part has none."""
         return self._of(parts, 0)
 
     def _of(self, parts: tuple[str, ...], label: int) -> NDArray[np.int64]:
@@ -164,7 +159,6 @@ class LinkSplit(Split):
         return chosen
 
     def extras(self) -> dict[str, NDArray]:
-        """The pairs, their labels and the protocol, for the file and the digest."""
         return {
             "pairs": self.pairs.astype("<i8"),
             "labels": self.labels.astype("<i8"),
@@ -178,8 +172,8 @@ class DomainSplit(Split):
     """Parts of two domains. `train` is of the source, `test` of the target, `val` of the one that chooses the epoch.
 
     Attributes:
-        other: The part of the other domain by which the epoch might have been chosen instead.
-        chosen_on: Whose nodes are in `val`: "source" or "target".
+        other: The validation part of the other domain.
+        chosen_on: The domain of `val`: "source" or "target".
     """
 
     other: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
@@ -238,20 +232,17 @@ class Masks:
 
     @property
     def count(self) -> int:
-        """The number of splits."""
+        """Return the number of splits."""
         return 1 if self.train.ndim == 1 else self.train.shape[1]
 
     def restrict(self, kept: NDArray[np.bool_]) -> Masks:
-        """The same parts without the instances that are not kept `[N]`."""
+        """Return the masks without the instances that are not kept `[N]`."""
         rows = kept if self.train.ndim == 1 else kept[:, None]
         return self if kept.all() else Masks(self.train & rows, self.val & rows, self.test & rows)
 
 
 def as_masks(part: NDArray | None) -> Masks | None:
-    """Parts given as 0, 1 and 2 `[N]`, by a column of the user's; None if there are none.
-
-    A column without one of the three is refused: other parts than the user's could train on what they meant to test.
-    """
+    """Return a user's column of parts 0, 1 and 2 `[N]` as masks; None if there is none. All parts must occur."""
     if part is None:
         return None
     masks = [np.asarray(part) == number for number in range(3)]
@@ -265,7 +256,7 @@ def as_masks(part: NDArray | None) -> Masks | None:
 
 
 def warn_of_new_classes(labels: NDArray, split: Split, title: str) -> None:
-    """Say which classes are validated or tested, and were never trained on."""
+    """Warn of classes that are validated or tested, and never trained on."""
     seen, *held = (labels[getattr(split, part)] for part in PARTS)
     new = np.setdiff1d(np.concatenate(held), seen)
     if new.size:
@@ -274,13 +265,13 @@ def warn_of_new_classes(labels: NDArray, split: Split, title: str) -> None:
 
 
 def name_some(numbers: NDArray) -> str:
-    """Some numbers, and how many more there are."""
+    """Return the first numbers as text, and how many more there are."""
     more = len(numbers) - _SHOWN
     return ", ".join(map(str, numbers[:_SHOWN])) + (f" and {more:,} more" if more > 0 else "")
 
 
 def public_split(masks: Masks, seed: int) -> Split:
-    """The published split of a seed: of S splits, number `seed % S`."""
+    """Return the published split of a seed: of S splits, number `seed % S`."""
     column = _as_seed(seed) % masks.count
     parts = (masks.train, masks.val, masks.test)
     train, val, test = (np.flatnonzero(mask if mask.ndim == 1 else mask[:, column]) for mask in parts)
@@ -300,9 +291,9 @@ def random_split(
         labels: `[N]` or `[N, C]`. An instance is in no part if its label is negative (integers), NaN (floats), or a
             row of NaN (several labels).
         fractions: Shares of train, val and test: "60/20/20" or (0.6, 0.2, 0.2).
-        seed: Of NumPy's PCG64.
+        seed: Seed of NumPy's PCG64.
         stratify: Give each class its share of each part, up to rounding; the sizes of the parts stay the same.
-        what: The instances in words, for the sentence about too few of them.
+        what: Name of the instances in error messages.
     """
     shares = parse_fractions(fractions)
     shown = _show(shares)
@@ -380,22 +371,22 @@ def group_split(labels: NDArray, groups: NDArray, fractions: str, name: str) -> 
 
 
 def is_labelled(labels: NDArray) -> NDArray[np.bool_]:
-    """Which instances have a label `[N]`."""
+    """Return the mask of instances that have a label `[N]`."""
     rows = labels.reshape(len(labels), -1 if labels.size else 0)
     known = ~np.isnan(rows) if np.issubdtype(rows.dtype, np.floating) else rows >= 0
     return np.asarray(known.any(axis=1), dtype=np.bool_)
 
 
 def parse_fractions(fractions: str | tuple[float, float, float]) -> tuple[Fraction, Fraction, Fraction]:
-    """Shares of train, val and test that add up to 1, exactly."""
+    """Return exact shares of train, val and test that add up to 1."""
     words = fractions.split("/") if isinstance(fractions, str) else [str(float(part)) for part in fractions]
     try:
-        given = [Fraction(word.strip()) for word in words]
+        shares = [Fraction(word.strip()) for word in words]
     except (ValueError, ZeroDivisionError):
-        given = []
-    if len(given) != 3 or min(given) <= 0 or sum(given) not in (1, 100):
-        raise GpmError(f"split {fractions!r} must be three shares above 0 that add up to 100, such as '60/20/20'.")
-    train, val, test = (part / sum(given) for part in given)
+        shares = []
+    if len(shares) != 3 or min(shares) <= 0 or sum(shares) not in (1, 100):
+        raise GpmError(f"Split {fractions!r} must be three shares above 0 that add up to 100, such as '60/20/20'.")
+    train, val, test = (share / sum(shares) for share in shares)
     return train, val, test
 
 
@@ -414,14 +405,14 @@ def _round(value: Fraction) -> int:
 
 
 def _sizes(count: int, shares: tuple[Fraction, Fraction, Fraction]) -> tuple[int, int, int]:
-    """Sizes of the parts: train is rounded first, then val among what is left."""
+    """Return the sizes of the parts: train is rounded first, then val among the rest."""
     train = _round(count * shares[0])
     val = _round((count - train) * shares[1] / (shares[1] + shares[2]))
     return train, val, count - train - val
 
 
 def _deal(counts: NDArray, shares: tuple[Fraction, Fraction, Fraction]) -> NDArray[np.int8]:
-    """The part of each instance, class after class: running totals are rounded, so that no remainder piles up."""
+    """Return the part of each instance, class after class; running totals are rounded, so remainders do not add up."""
     of_rest = shares[1] / (shares[1] + shares[2])
     train = np.diff([_round(total * shares[0]) for total in np.cumsum(counts).tolist()], prepend=0)
     val = np.diff([_round(total * of_rest) for total in np.cumsum(counts - train).tolist()], prepend=0)
