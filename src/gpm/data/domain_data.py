@@ -188,7 +188,7 @@ def divide(data: TaskData, shift: str, by: NDArray | None = None) -> DomainData:
 
 
 def _check_classes(labels: NDArray, away: NDArray, data: NodeData, shift: str) -> None:
-    """Take note of classes that only the target has: they are never predicted, and so not scored either."""
+    """Warn of classes that only the target has, and remove their labels: they can never be predicted."""
     if not are_classes(labels):
         return
     new = np.setdiff1d(labels[away & (labels >= 0)], labels[~away & (labels >= 0)])
@@ -201,7 +201,7 @@ def _check_classes(labels: NDArray, away: NDArray, data: NodeData, shift: str) -
 
 
 def _are_same(home: Graph, away: Graph) -> bool:
-    """Whether two graphs have the same edges and features: what is tested would have been trained on."""
+    """Check whether two graphs have the same edges and features: a test would be on the training data."""
     if home.num_nodes != away.num_nodes or not np.array_equal(home.indices, away.indices):
         return False
     one, two = home.x, away.x
@@ -215,16 +215,16 @@ def _pointer(graph: Graph) -> NDArray:
 
 
 def _join_names(home: Graph, away: Graph) -> list[str] | None:
-    """Names of both, told apart by a number before them; None if neither has names: a collection numbers them so."""
+    """Join the names of both, with the number of the graph before them; None if neither has names."""
     if home.names is None and away.names is None:
         return None
     return [f"{side}:{graph.name(i)}" for side, graph in enumerate((home, away)) for i in range(graph.num_nodes)]
 
 
 def _still(home: Any, away: Any, source: str) -> Any:
-    """Features of the target, of which columns that never change in the source do not change either.
+    """Return features of the target with columns that are constant in the source set to that constant.
 
-    No training tells what they mean: a model would read them with the weights that it happened to begin with.
+    Training cannot learn them: the model would read them with their initial weights.
     """
     if home is None or away is None or home.shape[1:] != away.shape[1:] or np.issubdtype(home.dtype, np.integer):
         return away
@@ -232,9 +232,7 @@ def _still(home: Any, away: Any, source: str) -> Any:
     dead = low == high
     if not dead.any():
         return away
-    _log.info(
-        "%d of %d columns are the same for all nodes of %s, and not read elsewhere", dead.sum(), len(dead), source
-    )
+    _log.info("%d of %d columns are constant in %s, and ignored elsewhere", dead.sum(), len(dead), source)
     if sp.issparse(away) and not low[dead].any():
         return sp.csr_array(away @ sp.diags_array((~dead).astype(away.dtype)))
     dense = np.array(away.toarray() if sp.issparse(away) else away)
@@ -243,7 +241,7 @@ def _still(home: Any, away: Any, source: str) -> Any:
 
 
 def _join_features(home: Any, away: Any, what: str, source: str, target: str) -> Any:
-    """Features of both, one below the other."""
+    """Stack the features of both."""
     if home is None and away is None:
         return None
     if home is None or away is None:
@@ -267,7 +265,7 @@ def _join_features(home: Any, away: Any, what: str, source: str, target: str) ->
 
 
 def _join_labels(source: NodeData, target: NodeData) -> NDArray:
-    """Labels of both; unknown ones where the target has none."""
+    """Join the labels of both; a target without labels gets unknown ones."""
     home = source.labels
     nothing = -1 if np.issubdtype(home.dtype, np.integer) else np.nan
     away = target.graph.y
@@ -291,9 +289,9 @@ def _join_labels(source: NodeData, target: NodeData) -> NDArray:
 
 
 def _rename(labels: NDArray, source: NodeData, target: NodeData) -> NDArray:
-    """Classes of the target by the numbers that the source has for their names; a new name gets a new number."""
+    """Number the classes of the target as the source does, by name; a new name gets a new number."""
     if labels.ndim > 1:
         raise GpmError(f"The labels of {target.title} are called otherwise than those of {source.title}.")
-    place = {name: number for number, name in enumerate(source.class_names)}
-    new = [place.get(name, len(place) + i) for i, name in enumerate(target.class_names)]
+    numbers = {name: number for number, name in enumerate(source.class_names)}
+    new = [numbers.get(name, len(numbers) + i) for i, name in enumerate(target.class_names)]
     return np.where(labels >= 0, np.append(new, -1)[labels], -1)
