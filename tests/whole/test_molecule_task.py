@@ -120,7 +120,7 @@ def test_bad_rows_are_named_by_line_and_unknown_targets_are_left_out(
             "has no column 'log'. Did you mean 'logp'? Its columns are",
         ),
         (["--smiles", "id", "--target", "logp"], "no row has a molecule in column 'id' (line 2: 'm0' is not SMILES)"),
-        (["--smiles", "smiles", "--target", "id"], "column 'id' has a different word in each of 48 rows, so these are no classes;"),
+        (["--smiles", "smiles", "--target", "id"], "column 'id' has a different word in each of 48 rows"),
         (["--smiles", "smiles"], "molecules.csv: say which of its columns to predict with --target."),
         ([], "SMILES are hardly the ends of edges. If molecules.csv holds molecules, add --smiles smiles and --target"),
     ],
