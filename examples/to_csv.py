@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from gpm.data.catalog import load_dataset
+from gpm.data.named_datasets import load_dataset
 from gpm.data.sources import load_task_data
 from gpm.data.splits import PARTS, Split
 from gpm.graph.coerce import Features

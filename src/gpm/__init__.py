@@ -9,7 +9,7 @@ __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
     from gpm.config import Config
-    from gpm.data import load_graph
+    from gpm.data.graph_files import load_graph
     from gpm.errors import GpmError
     from gpm.estimators import GraphClassifier, GraphRegressor, LinkPredictor, NodeClassifier, NodeRegressor, load
     from gpm.explain.explanation import Explanation
@@ -57,7 +57,7 @@ _HOMES = {
     "find_topologies": "gpm.patterns.topologies",
     "has_edge": "gpm.patterns.walks",
     "load": "gpm.estimators",
-    "load_graph": "gpm.data",
+    "load_graph": "gpm.data.graph_files",
     "merge_shards": "gpm.run.shards",
     "name_shape": "gpm.patterns.shape_names",
     "report_shift": "gpm.shift.shift_report",

@@ -213,7 +213,7 @@ def test_threads_are_those_that_are_asked_for(trained: Path, tmp_path: Path) -> 
         (["train", "karate", "--width", "7"], "width (7) must be a multiple of heads (4)."),
         (["train", "karate", "--readout", "clas"], "--readout: expected 'mean', 'class', 'sum', got clas."),
         (["train", "karate", "--patterns", "2"], "patterns (2) must lie between the number of lengths (4)"),
-        (["train", "karate", "--split", "60/20"], "split '60/20' must be three shares above 0 that add up to 100"),
+        (["train", "karate", "--split", "60/20"], "Split '60/20' must be three shares above 0 that add up to 100"),
         (["train", "karate", "--device", "gpu"], "there is no device 'gpu'; write auto, cpu, cuda, cuda:1 or mps."),
         (["train", "karate", "--threads", "-1"], "threads must not be negative, got -1."),
         (["train", "karate", "--out", "{file}/below"], "cannot write {file}/below: Not a directory."),

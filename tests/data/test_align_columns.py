@@ -75,7 +75,7 @@ def test_what_cannot_be_matched_is_told(tmp_path: Path) -> None:
     with pytest.raises(GpmError, match=r"away has no column 'age' whose values differ, as .*home has; import"):
         load_task_data(home, target=str(_import(tmp_path / "away", _table(1).drop(columns="age"))))
     words = _table(1).assign(age=lambda t: t["age"].astype(int).astype(str) + " years")
-    with pytest.raises(GpmError, match=r"column 'age' is of kind \w+ in .*words and of kind number in .*home"):
+    with pytest.raises(GpmError, match=r"Column 'age' is of kind \w+ in .*words and of kind number in .*home"):
         load_task_data(home, target=str(_import(tmp_path / "words", words)))
     plain = Graph.from_edges([[0, 1], [1, 0]], 2, x=np.zeros((2, 5)), y=np.array([0, 1]))
     plain.save(tmp_path / "plain")

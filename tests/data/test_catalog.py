@@ -6,10 +6,13 @@ import pytest
 import scipy.sparse as sp
 
 from gpm import GpmError, load_graph
-from gpm.data import catalog, data_root, dataset_names, load_dataset
+from gpm.data import catalog, named_datasets
+from gpm.data.catalog import dataset_names
 from gpm.data.graph_data import load_graph_data
+from gpm.data.named_datasets import load_dataset
 from gpm.data.node_data import load_node_data
 from gpm.data.splits import parse_fractions
+from gpm.io.cache import data_root
 
 
 def test_the_data_root_is_the_users_cache_unless_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -87,7 +90,7 @@ def test_a_failed_download_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> N
         raise RuntimeError("no route to host")
 
     monkeypatch.setattr(torch_geometric.datasets, "Planetoid", fail)
-    with pytest.raises(GpmError, match=r"could not load 'cora' \(no route to host\).*GPM_RAW.*Planetoid/Cora/raw"):
+    with pytest.raises(GpmError, match=r"Could not load 'cora' \(no route to host\).*GPM_RAW.*Planetoid/Cora/raw"):
         load_dataset("cora")
 
 
@@ -101,7 +104,7 @@ def test_pyg_files_are_read_without_executing_them_whatever_was_read_before(tiny
 
 
 def test_unknown_names_get_the_nearest() -> None:
-    with pytest.raises(GpmError, match=r"no dataset is named 'coar'\. Did you mean 'cora'\?"):
+    with pytest.raises(GpmError, match=r"No dataset is named 'coar'\. Did you mean 'cora'\?"):
         load_dataset("coar")
 
 
@@ -116,7 +119,7 @@ def test_acm_and_dblp_share_their_words(raw_files: Path) -> None:
 def test_what_has_no_address_says_where_it_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPM_DATA", str(tmp_path))
     monkeypatch.delenv("GPM_RAW", raising=False)
-    with pytest.raises(GpmError, match=r"^ACM is not to be downloaded; put acmv9\.npz, .* into .*CitationDA, or let"):
+    with pytest.raises(GpmError, match=r"^ACM cannot be downloaded; put acmv9\.npz, .* into .*CitationDA, or let"):
         load_dataset("acm")
 
 
@@ -246,7 +249,7 @@ def test_tu_collections_read_their_text(tiny: Path, name: str) -> None:
 
 
 def test_molecules_without_rdkit_get_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalog, "find_spec", lambda name: None)
+    monkeypatch.setattr(named_datasets, "find_spec", lambda name: None)
     with pytest.raises(GpmError, match=r"Tox21 needs RDKit; install it with pip install '.*\[molecules\]'"):
         load_dataset("tox21")
 
@@ -311,5 +314,5 @@ def test_squirrel_is_the_version_with_splits(tiny: Path) -> None:
 def test_a_damaged_raw_file_gets_a_sentence(tiny: Path) -> None:
     (tiny / "WikiCS/raw").mkdir(parents=True)
     (tiny / "WikiCS/raw/data.json").write_text("{")
-    with pytest.raises(GpmError, match=r"could not load 'wikics' \(.*GPM_RAW name a folder with WikiCS/raw\.$"):
+    with pytest.raises(GpmError, match=r"Could not load 'wikics' \(.*GPM_RAW name a folder with WikiCS/raw\.$"):
         load_dataset("wikics")

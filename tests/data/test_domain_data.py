@@ -80,7 +80,7 @@ def test_columns_that_never_change_in_the_source_are_not_read_in_the_target(spar
 def test_parts_are_of_the_right_domain(seed: int, chosen_on: str) -> None:
     y = np.where(np.arange(50) % 7 == 0, -1, np.arange(50) % 3)
     both = unite(_data(100), _data(50, y=y))
-    split = both.make_split(seed, chosen_on=chosen_on)
+    split = both.make_split(seed, validate=chosen_on)
     assert isinstance(split, DomainSplit)
     home, away = (split.other, split.val) if chosen_on == "target" else (split.val, split.other)
     assert not both.away[np.concatenate([split.train, home])].any()
@@ -89,7 +89,7 @@ def test_parts_are_of_the_right_domain(seed: int, chosen_on: str) -> None:
     labelled = int((y >= 0).sum())
     assert (len(away), len(split.test)) == (round(0.2 * labelled), labelled - round(0.2 * labelled))
     assert is_labelled(both.labels)[np.concatenate([split.train, split.val, split.test, split.other])].all()
-    other = both.make_split(seed, chosen_on="source" if chosen_on == "target" else "target")
+    other = both.make_split(seed, validate="source" if chosen_on == "target" else "target")
     np.testing.assert_array_equal(other.train, split.train)
     np.testing.assert_array_equal(other.test, split.test)
 
@@ -100,7 +100,7 @@ def test_labels_of_the_target_do_not_move_its_parts() -> None:
 
 
 def test_a_split_of_domains_is_saved_and_comes_back(tmp_path: Path) -> None:
-    split = unite(_data(), _data(40)).make_split(0, chosen_on="target")
+    split = unite(_data(), _data(40)).make_split(0, validate="target")
     split.save(tmp_path / "split.npz")
     again = Split.load(tmp_path / "split.npz")
     assert isinstance(again, DomainSplit)
@@ -118,7 +118,7 @@ def test_a_target_without_labels_tests_on_the_source() -> None:
     assert not both.away[np.concatenate([split.train, split.val, split.test])].any()
     assert [len(part) for part in (split.train, split.val, split.test)] == [60, 20, 20]
     with pytest.raises(GpmError, match=r"has no labels to choose the epoch by; leave out --validate target"):
-        both.make_split(0, chosen_on="target")
+        both.make_split(0, validate="target")
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,8 @@ def test_a_target_without_labels_tests_on_the_source() -> None:
         ({"x": np.zeros((30, 5))}, r"^one has 4 columns of features of nodes, two has 5; give both the same columns"),
         ({"x": None}, r"^two has no features of nodes, which the other has"),
         ({"x": np.zeros((30, 4), dtype=int)}, r"whole numbers in two, read as categories, and not in one"),
-        ({"y": np.arange(30) % 5}, r"^node 3 of two is of class 3, which no node of one is of"),
-        ({"y": np.linspace(0, 1, 30)}, r"^the labels of two are of another kind than those of one"),
+        ({"y": np.arange(30) % 5}, r"^Node 3 of two is of class 3, which no node of one is of"),
+        ({"y": np.linspace(0, 1, 30)}, r"^The labels of two are of another kind than those of one"),
         ({"edge_weight": np.ones(90)}, r"one has weights of edges; give them to both, or to none"),
     ],
 )
@@ -215,7 +215,7 @@ def test_a_dataset_is_not_hidden_by_a_folder_of_its_name(tmp_path: Path, monkeyp
 
 def test_what_cannot_be_divided_is_told() -> None:
     ring = Graph.from_edges([np.arange(20), (np.arange(20) + 1) % 20], 20, undirected=True, y=np.arange(20) % 2)
-    with pytest.raises(GpmError, match="all nodes of graph have the same degree; there is no shift to be had"):
+    with pytest.raises(GpmError, match="All nodes of graph have the same degree; there is no shift to be had"):
         load_task_data(ring, shift="degree")
     with pytest.raises(GpmError, match="makes a target of the source's own nodes; leave out --target"):
         load_task_data("motifs", target="karate", shift="degree")

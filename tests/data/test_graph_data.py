@@ -71,14 +71,14 @@ def test_the_number_of_outputs_follows_the_labels() -> None:
     [
         (None, "", "rings has no labels of graphs; give each graph a y"),
         (np.zeros(9), "", "rings has no labels of graphs"),  # they are of nodes
-        (np.full(3, -1), "", "all graphs of rings are without a label"),
-        (np.full((3, 2), _NAN), "mae", "all graphs of rings are without a label"),
+        (np.full(3, -1), "", "All graphs of rings are without a label"),
+        (np.full((3, 2), _NAN), "mae", "All graphs of rings are without a label"),
         (np.array([0.5, np.inf, 1]), "", "graph 1 of rings has an infinite or far too large target"),
         (np.array([[0.5, 1], [1, 2], [1e300, 1]]), "", "graph 2 of rings has an infinite or far too large target"),
         (np.array([0.5, 1.0, 2.0]), "accuracy", "are not whole numbers; .* or choose --metric mae"),
         (np.array([0.0, np.inf, 1.0]), "accuracy", "are not whole numbers"),
         (np.array([[0, 1], [2, 0], [1, 1]]), "", "2 columns that are not 0 or 1; give yes-or-no labels"),
-        (np.array(["a", "b", "c"]), "", "the graph labels of rings are <U1; number the classes"),
+        (np.array(["a", "b", "c"]), "", "The graph labels of rings are <U1; number the classes"),
         (np.zeros((3, 2, 2)), "", "rings has no labels of graphs"),
     ],
 )
@@ -114,7 +114,7 @@ def test_empty_graphs_are_left_out_and_named(caplog: pytest.LogCaptureFixture) -
     for kind in ("public", "80/10/10", "3-fold", "scaffold"):
         assert _ids(data.make_split(0, kind)) == filled
     assert len(data.labels) == 31  # numbers of graphs stay what they are
-    with pytest.raises(GpmError, match="all labelled graphs of rings are empty"):
+    with pytest.raises(GpmError, match="All labelled graphs of rings are empty"):
         build_graph_data(_rings([0, 0, 3], np.array([0, 1, -1])), "rings")
 
 
@@ -178,7 +178,7 @@ def test_impossible_splits_get_a_sentence() -> None:
         ("scaffold", "rings has no scaffolds; ask for shares"),
         ("2-fold", "2 folds cannot be"),
         ("20-fold", "10 labelled instances are too few for 20 folds"),
-        ("ten-fold", "split 'ten-fold' must be public, scaffold, folds such as 10-fold, or shares such as 80/10/10"),
+        ("ten-fold", "Split 'ten-fold' must be public, scaffold, folds such as 10-fold, or shares such as 80/10/10"),
         ("99/1", "must be three shares"),
     ):
         with pytest.raises(GpmError, match=sentence):
@@ -209,7 +209,7 @@ def test_what_goes_along_has_a_row_per_graph() -> None:
     some = np.zeros(4, dtype=bool)
     wrong = (("masks", Masks(some, some, some)), ("groups", np.zeros(4)), ("names", list("abcd")))
     for name, rows in wrong:
-        with pytest.raises(GpmError, match=f"the {name} of rings have 4 rows for 3 graphs"):
+        with pytest.raises(GpmError, match=f"The {name} of rings have 4 rows for 3 graphs"):
             _data(np.arange(3), **{name: rows})
     assert _data(np.arange(3), names=list("abc")).names == ["a", "b", "c"]
 

@@ -233,7 +233,7 @@ def test_numbers_in_a_parquet_file_are_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("a,b\nb,\n", r"pairs\.csv, line 2: a pair needs two names; mend or remove the row\.$"),
+        ("a,b\nb,\n", r"pairs\.csv, line 2: a pair needs two names; fix or remove the row\.$"),
         ("a,b\nb\n", r"pairs\.csv, line 2: 1 cell\(s\) instead of 2"),
         ("source,target\na,b\n,c\n", r"pairs\.csv, line 3: a pair needs two names"),
         ("source,target\n", r"pairs\.csv holds no pairs; write one 'source,target' per line\.$"),

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 from gpm import GpmError, Graph
+from gpm.cli.datasets import check_source, data
 from gpm.config import Config
 from gpm.data import leakage as checking
-from gpm.data.leakage import check, check_links, check_parts, check_source
+from gpm.data.leakage import check_links, check_parts
 from gpm.data.link_data import LinkData, LinkSplit, load_link_data
 from gpm.data.node_data import load_node_data
 from gpm.data.non_edges import drop_edges
@@ -36,7 +37,7 @@ def _rebuild(split: LinkSplit, **changes: np.ndarray) -> LinkSplit:
 
 
 def _say(pair: np.ndarray) -> str:
-    return f"the pair '{_NAMES[pair[0]]}' and '{_NAMES[pair[1]]}'"
+    return f"The pair '{_NAMES[pair[0]]}' and '{_NAMES[pair[1]]}'"
 
 
 def test_a_clean_split_is_told_with_counts() -> None:
@@ -46,7 +47,8 @@ def test_a_clean_split_is_told_with_counts() -> None:
     assert said["links"] == f"graph, strict 80/5/15, seed 0, digest {split.digest}"
     counts = ", ".join(f"{len(split.edges_of(part))} {part}" for part in PARTS)
     assert said["edges"] == f"{counts}; none is in two parts, in neither direction"
-    assert said["walked graph"].startswith(f"{data.walked(split).num_edges} of {data.graph.num_edges} directed edges;")
+    walked = data.walked_graph(split).num_edges
+    assert said["walked graph"].startswith(f"{walked} of {data.graph.num_edges} directed edges;")
     held = len(split.edges_of("val", "test"))
     assert said["walked graph"].endswith(f"none of {held} held-out edges, in neither direction")
     assert f"{len(np.unique(split.edges_of('val', 'test'))) * 64 * 8:,} steps of 64 walks" in said["walks"]
@@ -85,7 +87,7 @@ def test_negatives_that_are_edges_loops_or_shared_are_named() -> None:
         edge = split.edges_of(part)[:1, ::-1]
         with pytest.raises(GpmError, match=rf"{_say(edge[0])} is a negative of val but is an edge"):
             check_links(data, _rebuild(split, val_negatives=np.concatenate([val, edge])))
-    with pytest.raises(GpmError, match="the pair 'n7' and 'n7' is a negative of test but is a node with itself"):
+    with pytest.raises(GpmError, match="The pair 'n7' and 'n7' is a negative of test but is a node with itself"):
         check_links(data, _rebuild(split, test_negatives=np.concatenate([test, [[7, 7]]])))
     with pytest.raises(GpmError, match=rf"{_say(val[0])} is a negative of val and of test"):
         check_links(data, _rebuild(split, test_negatives=np.concatenate([test, val[:1, ::-1]])))
@@ -100,8 +102,8 @@ class _Leaky(LinkData):
     shown: Graph | None = None
     negatives: np.ndarray | None = None
 
-    def walked(self, split: LinkSplit) -> Graph:
-        return super().walked(split) if self.shown is None else self.shown
+    def walked_graph(self, split: LinkSplit) -> Graph:
+        return super().walked_graph(split) if self.shown is None else self.shown
 
     def draw_negatives(self, split: LinkSplit, count: int, seed: int, turn: int) -> np.ndarray:
         drawn = super().draw_negatives(split, count, seed, turn)
@@ -113,7 +115,7 @@ def test_a_held_out_edge_in_the_walked_graph_is_named(turn: slice) -> None:
     data, split = _data()
     held = split.edges_of("val", "test")
     pair = held[2][turn]
-    entries = data.walked(split).edge_index()
+    entries = data.walked_graph(split).edge_index()
     shown = Graph.from_edges(np.concatenate([entries, pair[:, None]], axis=1), 40)  # one direction is enough
     with pytest.raises(GpmError, match=rf"{_say(pair)} is held out but is in the walked graph"):
         check_links(_Leaky(data.graph, "graph", shown=shown), split)
@@ -124,7 +126,7 @@ def test_a_held_out_edge_in_the_walked_graph_is_named(turn: slice) -> None:
 def test_a_training_edge_that_cannot_be_walked_is_named() -> None:
     data, split = _data()
     train = split.edges_of("train")
-    shown = drop_edges(data.walked(split), train[5:6])
+    shown = drop_edges(data.walked_graph(split), train[5:6])
     with pytest.raises(GpmError, match=rf"{_say(train[5])} is a training edge but is not in the walked graph"):
         check_links(_Leaky(data.graph, "graph", shown=shown), split)
 
@@ -132,7 +134,7 @@ def test_a_training_edge_that_cannot_be_walked_is_named() -> None:
 def test_a_walk_over_a_held_out_edge_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     data, split = _data()
     monkeypatch.setattr(checking, "has_edge", lambda graph, a, b: np.zeros(len(a), dtype=bool))
-    with pytest.raises(GpmError, match=r"a walk goes from 'n\d+' to 'n\d+', which is held out; do not walk this graph"):
+    with pytest.raises(GpmError, match=r"A walk goes from 'n\d+' to 'n\d+', which is held out; do not walk this graph"):
         check_links(_Leaky(data.graph, "graph", shown=data.graph), split)
 
 
@@ -163,7 +165,7 @@ def test_what_is_published_is_counted_and_the_rest_is_law() -> None:
     again = np.concatenate([test, train[:2, ::-1]])
     no = np.concatenate([drawn.negatives_of("test"), [[3, 3]], train[:1]])
     split = LinkSplit.assemble([train, val, again], [drawn.negatives_of("val"), no], "public", "strict", 40)
-    shown = data.walked(drawn)
+    shown = data.walked_graph(drawn)
     lines = check_links(LinkData(shown, "graph", "public", published=split), split)
     said = next(line for line in lines if line.startswith("test "))
     assert f"{len(again)} edges, of which 2 are training pairs too (published so)" in said
@@ -177,15 +179,15 @@ def test_parts_of_nodes_are_checked() -> None:
     lines = check_parts(split, 5)
     assert lines[0].endswith(f"mine, digest {split.digest}")
     assert lines[1].endswith("2 train, 1 val, 1 test of 5; none is in two parts")
-    with pytest.raises(GpmError, match="the split 'mine' names instance 4, but there are 4"):
+    with pytest.raises(GpmError, match="The split 'mine' names instance 4, but there are 4"):
         check_parts(split, 4)
     object.__setattr__(split, "test", np.array([2]))
-    with pytest.raises(GpmError, match="instance 2 is in val and in test of the split 'mine'"):
+    with pytest.raises(GpmError, match="Instance 2 is in val and in test of the split 'mine'"):
         check_parts(split, 5)
 
 
 def test_a_dataset_is_checked_for_its_task_and_for_links(capsys: pytest.CaptureFixture[str]) -> None:
-    check("motifs")
+    data("check", "motifs")
     keys = [line[:16].strip() for line in capsys.readouterr().out.splitlines()]
     assert keys == ["split", "parts", "links", "edges", "negatives", "walked graph", "walks", "training"]
 

@@ -67,7 +67,7 @@ def test_a_strict_split_has_every_edge_once_and_negatives_that_are_no_edges(grap
 def test_no_walk_crosses_a_held_out_edge(graph: Graph, seed: int) -> None:
     data = LinkData(graph, "graph")
     split = data.make_split(seed)
-    walked, held = data.walked(split), set(_sets(split.edges_of(*HELD_OUT)))
+    walked, held = data.walked_graph(split), set(_sets(split.edges_of(*HELD_OUT)))
     kept = [pair for pair in _tuples(graph.edge_index().T) if frozenset(pair) not in held]
     assert _tuples(walked.edge_index().T) == kept  # nothing else is gone, parallel edges and self-loops included
     assert len(kept) < graph.num_edges
@@ -93,7 +93,7 @@ def test_training_negatives_are_no_edges_and_no_saved_negatives(graph: Graph, se
 def test_the_papers_split_deals_directed_edges_and_walks_them_all(graph: Graph, seed: int) -> None:
     data = LinkData(graph, "graph")
     split = data.make_split(seed, protocol="paper")
-    assert data.walked(split) is graph
+    assert data.walked_graph(split) is graph
     assert sorted(_tuples(split.edges_of(*PARTS))) == _tuples(graph.edge_index().T)
     assert len(split.negatives_of("val")) == len(split.edges_of("val"))
     assert len(split.negatives_of("test")) == len(split.edges_of("test"))
@@ -196,13 +196,13 @@ def test_a_split_refuses_what_makes_none() -> None:
     split = LinkData(_ring(), "ring").make_split(0)
     with pytest.raises(GpmError, match="pairs nodes that are not among 0 to 9"):
         replace(split, num_nodes=10)
-    with pytest.raises(GpmError, match=r"labels of the split .* must be 0 or 1, and 1 in the training part"):
+    with pytest.raises(GpmError, match=r"Labels of the split .* must be 0 or 1, and 1 in the training part"):
         replace(split, labels=1 - split.labels)
     with pytest.raises(GpmError, match="names a pair that it does not hold"):
         replace(split, test=split.test + 1)
     with pytest.raises(GpmError, match="protocol must be one of strict, paper, got 'lax'"):
         replace(split, protocol="lax")
-    with pytest.raises(GpmError, match="instance 0 is twice"):
+    with pytest.raises(GpmError, match="Instance 0 is twice"):
         replace(split, val=split.train[:1])
 
 
@@ -225,7 +225,7 @@ def test_graphs_that_are_no_link_task_get_a_sentence() -> None:
 
 def test_the_split_of_another_graph_is_refused() -> None:
     split = LinkData(_ring(30), "small").make_split(0)
-    for use in (LinkData(_ring(), "ring").walked, lambda s: LinkData(_ring(), "ring").draw_negatives(s, 1, 0, 0)):
+    for use in (LinkData(_ring(), "ring").walked_graph, lambda s: LinkData(_ring(), "ring").draw_negatives(s, 1, 0, 0)):
         with pytest.raises(GpmError, match="is of a graph with 30 nodes, ring has 40; make a split of this graph"):
             use(split)
 
@@ -243,18 +243,18 @@ def test_published_parts_are_used_as_they_are() -> None:
     shared = LinkData(train, "ring").make_split(0)
     edges = [shared.edges_of("train"), np.array([[0, 5], [6, 1]]), np.array([[7, 3]])]
     published = LinkSplit.assemble(edges, [np.array([[4, 4]]), np.array([[9, 2]])], "public", "strict", 40)
-    data = LinkData(train, "ring", "public", "hits@50", published)
+    data = LinkData(train, "ring", "public", "hits@50", published=published)
     assert data.make_split(7) is published
-    assert data.walked(published) is train
+    assert data.walked_graph(published) is train
     drawn = set(_sets(data.draw_negatives(published, 5000, 0, 0)))
     taken = {(0, 5), (6, 1), (7, 3), (9, 2)} | set(_tuples(train.edge_index().T))
     assert len(drawn) == 40 * 39 // 2 - len({frozenset(pair) for pair in taken})  # all that is free, and nothing else
     assert not drawn & {frozenset(pair) for pair in taken}
     for options in ({"kind": "80/5/15"}, {"protocol": "paper"}):
-        with pytest.raises(GpmError, match="ring comes with its own parts; leave split at public and protocol at stri"):
+        with pytest.raises(GpmError, match="ring has a published split; leave split at public and protocol at stri"):
             data.make_split(0, **options)
     with pytest.raises(GpmError, match="is not the published one of ring"):
-        data.walked(shared)
+        data.walked_graph(shared)
 
 
 def test_all_forms_of_a_graph_are_the_same_links(tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_what_holds_no_single_graph_gets_a_sentence() -> None:
     several = Graph.from_pyg([Data(edge_index=torch.tensor([[0], [1]]), num_nodes=2)] * 3)
     with pytest.raises(GpmError, match="graph is a collection of 3 graphs; links are predicted in a single graph"):
         load_link_data(several)
-    with pytest.raises(GpmError, match="give a dataset's name, a file, a PyG Data or a Graph, not a int"):
+    with pytest.raises(GpmError, match="Give a dataset's name, a file, a PyG Data or a Graph, not a int"):
         load_link_data(3)  # type: ignore[arg-type]
     with pytest.raises(GpmError, match="Did you mean 'motifs'"):
         load_link_data("moitfs")
@@ -289,7 +289,7 @@ def test_cora_is_split_as_the_paper_says() -> None:
     split, paper = data.make_split(0), data.make_split(0, protocol="paper")
     assert [len(split.edges_of(part)) for part in PARTS] == [4222, 264, 792]
     assert [len(paper.edges_of(part)) for part in PARTS] == [8445, 528, 1583]
-    walked = data.walked(split)
+    walked = data.walked_graph(split)
     assert (walked.num_edges, walked.census.directed, walked.x.shape) == (2 * 4222, False, (2708, 1433))
     reverse = set(_tuples(paper.edges_of("train")))
     share = np.mean([(b, a) in reverse for a, b in _tuples(paper.edges_of("test"))])

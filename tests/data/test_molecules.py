@@ -13,7 +13,8 @@ pytest.importorskip("rdkit")
 from rdkit import Chem
 
 from gpm import GpmError, Graph, Tokenizer
-from gpm.data.molecules import ATOM_SIZES, BOND_SIZES, featurise, find_scaffolds, load_molecules, read_molecules
+from gpm.data.molecules import _as_numbers, _read_table, load_molecules, read_molecules
+from gpm.data.smiles import ATOM_SIZES, BOND_SIZES, featurise, find_scaffolds
 from gpm.io.table_files import write_table
 
 NUMBER, CHIRALITY, DEGREE, CHARGE, HYDROGENS, RADICALS, HYBRID, AROMATIC, RING = range(9)
@@ -262,5 +263,52 @@ def test_scaffolds() -> None:
     smiles = ["CCO", "Cc1ccccc1", "c1ccccc1CCC", "C", "c1ccccc1CCc1ccccc1", "C1=CC=CC=C1", "C[C@H]1CCCCN1", "C1CCNCC1"]
     assert find_scaffolds(smiles).tolist() == [0, 1, 1, 0, 2, 1, 3, 3]
     assert find_scaffolds([]).tolist() == []
-    with pytest.raises(GpmError, match="molecule 1 has no scaffold: 'x' is not SMILES"):
+    with pytest.raises(GpmError, match="Molecule 1 has no scaffold: 'x' is not SMILES"):
         find_scaffolds(["C", "x"])
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet"])
+def test_what_was_written_is_read(tmp_path: Path, suffix: str) -> None:
+    """Numbers come back to the last digit written, text as it was."""
+    values = np.array([0.5, -2.75, np.nan])
+    write_table(tmp_path / f"t.{suffix}", {"a": ["x, y", 'qu"oted', "z"], "b": values, "c": [True, False, True]})
+    header, lines, rows = _read_table(tmp_path / f"t.{suffix}")
+    assert header == ["a", "b", "c"]
+    assert lines == ([1, 2, 3] if suffix == "parquet" else [2, 3, 4])
+    assert [row[0] for row in rows] == ["x, y", 'qu"oted', "z"]
+    numbers = _as_numbers(Path("t"), lines, [row[1:] for row in rows])
+    np.testing.assert_array_equal(numbers, np.column_stack([values, [1, 0, 1]]))
+
+
+def test_a_row_is_known_by_the_line_it_begins_at(tmp_path: Path) -> None:
+    path = _write(tmp_path, 'a,b\n1,2\n\n"over\ntwo lines",3\n4,5\n , \n6,7\n')
+    assert _read_table(path)[1:] == ([2, 4, 6, 8], [["1", "2"], ["over\ntwo lines", "3"], ["4", "5"], ["6", "7"]])
+
+
+def test_words_are_numbers_or_unknown() -> None:
+    rows = [["1e-3"], ["True"], ["no"], [""], ["NaN"], ["N/A"]]
+    numbers = _as_numbers(Path("t"), list(range(6)), rows)
+    np.testing.assert_array_equal(numbers[:, 0], [1e-3, 1, 0, np.nan, np.nan, np.nan])
+    assert _as_numbers(Path("t"), [1, 2], [[], []]).shape == (2, 0)
+
+
+@pytest.mark.parametrize("cell", ["Toxic", "1,5", "inf", "1e999", "-"])
+def test_other_words_are_refused_by_line(cell: str) -> None:
+    with pytest.raises(GpmError, match=f"^t, line 7: '{cell}' is not a number"):
+        _as_numbers(Path("t"), [3, 7], [["1", "2"], ["3", cell]])
+
+
+def test_tables_that_cannot_be_read_get_a_sentence(tmp_path: Path) -> None:
+    for text, sentence in (
+        ("smiles,b\nC,2\nC,2,3\n", r"molecules\.csv, line 3: 3 cell\(s\) where 2 are needed"),
+        ("smiles,b\nC,2\nC\n", r"molecules\.csv, line 3: 1 cell\(s\) where 2 are needed"),
+        ('smiles,b\nC,"2\nC,4\n', "quote is opened and never closed"),
+        ("", "holds no rows"),
+    ):
+        with pytest.raises(GpmError, match=sentence):
+            read_molecules(_write(tmp_path, text))
+    (tmp_path / "t.parquet").write_text("a,b\n")
+    (tmp_path / "t.xlsx").write_text("a,b\n")
+    for name, sentence in (("t.parquet", "cannot be read"), ("t.xlsx", "no kind of table"), ("n.csv", "no file")):
+        with pytest.raises(GpmError, match=sentence):
+            read_molecules(tmp_path / name)

@@ -153,14 +153,14 @@ def test_sparse_features_stay_sparse() -> None:
     [
         ({"y": None}, "graph has no node labels; give a graph whose y has a class for each of its nodes"),
         ({"y": torch.tensor([1])}, "graph has no node labels"),
-        ({"y": torch.full((6,), -1)}, "all nodes of graph are without a label; give at least some of them a y"),
-        ({"y": torch.full((6,), float("nan"))}, "all nodes of graph are without a label"),
+        ({"y": torch.full((6,), -1)}, "All nodes of graph are without a label; give at least some of them a y"),
+        ({"y": torch.full((6,), float("nan"))}, "All nodes of graph are without a label"),
         ({"y": torch.tensor([float("inf")] * 6)}, "are not whole numbers; .* or choose --metric mae to predict values"),
         ({"y": torch.tensor([0.5, 1, 2, float("inf"), 3, 4])}, "node 3 of graph has an infinite or far too large"),
-        ({"y": torch.tensor([[0, 1], [2, 0]] * 3)}, "the node labels of graph have 2 columns that are not 0 or 1"),
+        ({"y": torch.tensor([[0, 1], [2, 0]] * 3)}, "The node labels of graph have 2 columns that are not 0 or 1"),
         ({"y": torch.zeros(6, 2, 2)}, "graph has no node labels"),
-        ({"y": np.array(list("abcdef"))}, "the node labels of graph are <U1; number the classes"),
-        ({key: mask[:4] for key, mask in _masks().items()}, "the masks of graph have 4 rows for 6 nodes"),
+        ({"y": np.array(list("abcdef"))}, "The node labels of graph are <U1; number the classes"),
+        ({key: mask[:4] for key, mask in _masks().items()}, "The masks of graph have 4 rows for 6 nodes"),
     ],
 )
 def test_unusable_data_gets_a_sentence(facts: dict, sentence: str) -> None:
@@ -169,7 +169,7 @@ def test_unusable_data_gets_a_sentence(facts: dict, sentence: str) -> None:
 
 
 def test_fractions_are_no_classes() -> None:
-    with pytest.raises(GpmError, match="the node labels of graph are not whole numbers; number the classes 0, 1, 2"):
+    with pytest.raises(GpmError, match="The node labels of graph are not whole numbers; number the classes 0, 1, 2"):
         load_node_data(_ring(y=torch.tensor([0.5] * 6)), "accuracy")
 
 
@@ -179,7 +179,7 @@ def test_what_has_no_node_labels_is_refused_by_name(tmp_path: Path) -> None:
         load_node_data(tmp_path / "friends.csv")
     with pytest.raises(GpmError, match=r"'moitfs' is neither a file nor a dataset\. Did you mean 'motifs'\?"):
         load_node_data("moitfs")
-    with pytest.raises(GpmError, match=r"give a dataset's name, a file, a PyG Data or a Graph, not a list"):
+    with pytest.raises(GpmError, match=r"Give a dataset's name, a file, a PyG Data or a Graph, not a list"):
         load_node_data([1, 2])  # type: ignore[arg-type]
 
 

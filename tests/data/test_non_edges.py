@@ -123,7 +123,7 @@ def test_bits_are_scaled_exactly(bits: list[int], count: int) -> None:
 
 
 def test_nothing_to_draw_gets_a_sentence() -> None:
-    with pytest.raises(GpmError, match="every pair of nodes is an edge or a saved negative; nothing is left to draw"):
+    with pytest.raises(GpmError, match="Every pair of nodes is an edge or a saved negative; nothing is left to draw"):
         FreePairs(3, np.arange(3)).draw(1, 0, 0)
 
 

@@ -7,11 +7,13 @@ import pytest
 import torch
 
 from gpm import GpmError, load_graph
-from gpm.data import data_root, load_dataset, ogb
+from gpm.data import ogb
 from gpm.data.leakage import check_links
 from gpm.data.link_data import load_link_data
+from gpm.data.named_datasets import load_dataset
 from gpm.data.node_data import load_node_data
 from gpm.data.non_edges import number_edges
+from gpm.io.cache import data_root
 
 
 def _write(path: Path, rows: list) -> None:
@@ -94,14 +96,12 @@ def test_damage_gets_a_sentence(at_hand: Path) -> None:
     _write(kept / "split/time/valid.csv.gz", [1])
     load_dataset("arxiv")
     (kept / "graph/y.npy").write_bytes(b"")
-    with pytest.raises(
-        GpmError, match=r"what is kept of 'ogbn-arxiv' is damaged .*Remove .*ogbn_arxiv and load it again"
-    ):
+    with pytest.raises(GpmError, match=r"The saved 'ogbn-arxiv' is damaged .*Remove .*ogbn_arxiv and load it again"):
         load_dataset("arxiv")
 
 
 def test_without_files_and_connection_it_says_what_to_do(at_hand: Path) -> None:
-    sentence = r"could not load 'ogbn-products' \(no route to host\); .* GPM_RAW .* OGB/ogbn_products/raw and OGB"
+    sentence = r"Could not load 'ogbn-products' \(no route to host\); .* GPM_RAW .* OGB/ogbn_products/raw and OGB"
     with pytest.raises(GpmError, match=sentence):
         load_node_data("products")
 
@@ -141,7 +141,7 @@ def test_an_archive_that_leads_out_is_refused(
 
 def test_an_archive_that_lacks_a_table_gets_a_sentence(at_hand: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _archive(monkeypatch, {"arxiv/RELEASE.txt": "x"})
-    with pytest.raises(GpmError, match=r"the archive of 'ogbn-arxiv' holds no raw/edge\.csv\.gz"):
+    with pytest.raises(GpmError, match=r"The archive of 'ogbn-arxiv' holds no raw/edge\.csv\.gz"):
         load_node_data("arxiv")
 
 
@@ -190,7 +190,7 @@ def test_the_parts_become_a_graph_of_training_edges_and_a_split(
     assert split.pairs[split.val].tolist() == [[5, 6], [0, 8], [7, 7]]
     assert split.edges_of("test").tolist() == [[8, 6], [1, 0]]
     assert split.negatives_of("test").tolist() == [[2, 8], [3, 8], [4, 8]]
-    assert data.walked(split) is data.graph
+    assert data.walked_graph(split) is data.graph
     if weighted:
         weight = dict(zip(map(tuple, data.graph.edge_index().T.tolist()), data.graph.edge_weight, strict=True))
         assert (weight[0, 1], weight[1, 0], weight[3, 4], weight[5, 5]) == (
@@ -220,7 +220,7 @@ def test_links_are_read_once_and_mapped_ever_after(at_hand: Path, monkeypatch: p
     monkeypatch.setattr(ogb, "_read_part", None)
     second = load_link_data("ogbl-collab")
     assert second.make_split(0).digest == first.digest
-    assert second.walked(first) is second.graph  # the digest tells that it is the published one
+    assert second.walked_graph(first) is second.graph  # the digest tells that it is the published one
     assert isinstance(second.graph.x.base, np.memmap)
     assert load_graph("ogbl-collab").num_edges == 9
 
@@ -246,22 +246,22 @@ def test_damaged_parts_of_links_get_a_sentence(at_hand: Path) -> None:
         load_link_data("ogbl-collab")
     torch.save({"edge": torch.tensor([[0, 1]])}, part)
     with pytest.raises(
-        GpmError, match=r"the parts in .*time do not make a split \('edge_neg'\); load the dataset again"
+        GpmError, match=r"The parts in .*time do not make a split \('edge_neg'\); load the dataset again"
     ):
         load_link_data("ogbl-collab")
     torch.save({"edge": torch.tensor([[0, 9]]), "edge_neg": torch.tensor([[0, 1]])}, part)
     with pytest.raises(
-        GpmError, match=r"do not make a split \(the split 'strict public' pairs nodes that are not among"
+        GpmError, match=r"do not make a split \(The split 'strict public' pairs nodes that are not among"
     ):
         load_link_data("ogbl-collab")
     torch.save({"edge": torch.tensor([[0, 7]]), "edge_neg": torch.tensor([[0, 8]])}, part)
     load_link_data("ogbl-collab")
     (data_root() / "OGB/ogbl_collab/split.npz").write_bytes(b"")
-    with pytest.raises(GpmError, match=r"what is kept of 'ogbl-collab' is damaged .*Remove .*ogbl_collab and load it"):
+    with pytest.raises(GpmError, match=r"The saved 'ogbl-collab' is damaged .*Remove .*ogbl_collab and load it"):
         load_link_data("ogbl-collab")
 
 
 def test_links_without_files_and_connection_say_what_to_do(at_hand: Path) -> None:
-    sentence = r"could not load 'ogbl-ddi' \(no route to host\); .* GPM_RAW .* OGB/ogbl_ddi/raw and OGB/ogbl_ddi/split"
+    sentence = r"Could not load 'ogbl-ddi' \(no route to host\); .* GPM_RAW .* OGB/ogbl_ddi/raw and OGB/ogbl_ddi/split"
     with pytest.raises(GpmError, match=sentence):
         load_link_data("ogbl-ddi")

@@ -165,16 +165,16 @@ def test_a_metric_says_whether_labels_of_graphs_are_numbers(tmp_path: Path) -> N
         (_many()[0], {}, "graph has no node labels"),  # one graph of a collection
         ([_ring(None)] * 2, {}, "graphs has no labels of graphs"),
         ([], {}, "the list of graphs is empty"),
-        (_many(), {"task": "node"}, "give a dataset's name, a file, a PyG Data or a Graph, not a list"),
+        (_many(), {"task": "node"}, "Give a dataset's name, a file, a PyG Data or a Graph, not a list"),
         (_nodes(), {"task": "graph"}, "is a single graph, not a collection of graphs"),
         (Graph.from_pyg(_many()), {"task": "link"}, "is a collection of 10 graphs; links are predicted in a single"),
-        (3, {}, "give a dataset's name, a file, a PyG Data or a Graph, not a int"),
-        (None, {}, "give a dataset's name, a file, a PyG Data or a Graph, not a NoneType"),
-        (np.eye(3), {}, "give a dataset's name, a file, a PyG Data or a Graph, not a "),
+        (3, {}, "Give a dataset's name, a file, a PyG Data or a Graph, not a int"),
+        (None, {}, "Give a dataset's name, a file, a PyG Data or a Graph, not a NoneType"),
+        (np.eye(3), {}, "Give a dataset's name, a file, a PyG Data or a Graph, not a "),
         (
             _nodes(),
             {"target": "logp"},
-            "the target 'logp' is no dataset .* columns to predict are named of tables only",
+            "The target 'logp' is no dataset .* columns to predict are named for tables only",
         ),
         (
             _nodes(),

@@ -47,17 +47,17 @@ def test_what_is_said_twice_is_refused() -> None:
     edges, nodes = pd.DataFrame({"source": ["a"], "target": ["b"]}), pd.DataFrame({"id": ["a", "b"], "t": [0, 1]})
     with pytest.raises(GpmError, match="y and target both say what the labels are"):
         NodeClassifier(**SMALL).fit(edges, [0, 1], nodes=nodes, target="t")
-    with pytest.raises(GpmError, match="the parameter split says '80/10/10', and fit names the column 'part'"):
+    with pytest.raises(GpmError, match="The parameter split is '80/10/10', and fit names the column 'part'"):
         NodeClassifier(**SMALL | {"split": "80/10/10"}).fit(edges, nodes=nodes, target="t", split="part")
     with pytest.raises(GpmError, match="target must be the name of a column, or a list of names, not 3"):
         NodeClassifier(**SMALL).fit(edges, nodes=nodes, target=3)  # type: ignore[arg-type]
 
 
 def test_nothing_is_scored_by_no_labels(fitted: NodeClassifier, linked: LinkPredictor) -> None:
-    with pytest.raises(GpmError, match="nothing that is to be scored has a label"):
+    with pytest.raises(GpmError, match="Nothing that is to be scored has a label"):
         fitted.score(y=[None] * NODES)
     for y in ([1, 0, np.nan], ["yes", "no", "no"]):
-        with pytest.raises(GpmError, match="y must say 1 or 0, True or False, of each pair"):
+        with pytest.raises(GpmError, match="y must say 1 or 0, True or False, for each pair"):
             linked.score([("0", "1"), ("0", "2"), ("0", "3")], y)
 
 

@@ -138,7 +138,7 @@ def test_tables_of_many_graphs() -> None:
     np.testing.assert_array_equal(model.predict(edges, nodes=nodes, graph="graph"), model.predict())
     right = np.mean(model.predict() == graphs["ring"])
     assert model.score(edges, nodes=nodes, graphs=graphs, graph="graph") == pytest.approx(right)
-    with pytest.raises(GpmError, match="labels of graphs in tables are a column of the table of graphs"):
+    with pytest.raises(GpmError, match="Labels of graphs in tables are a column of the table of graphs"):
         model.fit(edges, [True] * 24, nodes=nodes, graph="graph")
 
 
@@ -165,7 +165,7 @@ def test_graphs_of_networkx_have_attributes() -> None:
 
 def test_columns_that_are_not_there_are_named() -> None:
     edges, nodes = make_tables()
-    with pytest.raises(GpmError, match=r"there is no column 'kind'\. .*Columns: id, a, b, c"):
+    with pytest.raises(GpmError, match=r"There is no column 'kind'\. .*Columns: id, a, b, c"):
         NodeClassifier(**SMALL).fit(edges, nodes=nodes, target="kind")
     with pytest.raises(GpmError, match="target names a column of the nodes"):
         NodeClassifier(**SMALL).fit(edges, target="d")
@@ -187,7 +187,7 @@ def test_what_goes_with_tables_is_not_passed_over_elsewhere() -> None:
 def test_labels_beside_edges_alone_are_given_by_name() -> None:
     edges, _ = make_tables()
     model = NodeClassifier(**SMALL | {"epochs": 1})
-    with pytest.raises(GpmError, match="the order of the nodes is not known of a table of edges"):
+    with pytest.raises(GpmError, match="The order of the nodes is not known from a table of edges"):
         model.fit(edges, ["a", "b"] * (NODES // 2))
     named = sorted(set(edges["source"]) | set(edges["target"]))
     model.fit(edges, {name: name < "n24" for name in named})
@@ -215,8 +215,8 @@ def test_parallel_edges_of_networkx_stay_parallel() -> None:
 def test_parts_must_be_whole() -> None:
     edges, nodes = make_tables()
     part = np.array(["train", "test"])[np.arange(NODES) % 2]
-    with pytest.raises(GpmError, match="no node is val in column 'split'; all of train, val, test are needed"):
+    with pytest.raises(GpmError, match="No node is val in column 'split'; all of train, val, test are needed"):
         NodeClassifier(**SMALL).fit(edges, nodes=nodes.assign(y=TELLING, split=part), target="y")
     wrong = nodes.assign(y=TELLING, fold=["train", "maybe"] * (NODES // 2))
-    with pytest.raises(GpmError, match="'maybe' in column 'fold' is no part"):
+    with pytest.raises(GpmError, match="'maybe' in column 'fold' is no split"):
         NodeClassifier(**SMALL).fit(edges, nodes=wrong, target="y", split="fold")

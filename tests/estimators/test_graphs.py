@@ -32,7 +32,7 @@ def test_it_fits_predicts_and_scores(ringed: GraphClassifier) -> None:
 
 def test_an_empty_graph_or_list_is_refused(ringed: GraphClassifier) -> None:
     empty = Data(edge_index=torch.zeros(2, 0, dtype=torch.int64), num_nodes=0, y=torch.tensor([0]))
-    with pytest.raises(GpmError, match="graph 1 has no nodes"):
+    with pytest.raises(GpmError, match="Graph 1 has no nodes"):
         ringed.predict([make_rings(1)[0], empty])
     with pytest.raises(GpmError, match="not an empty list"):
         ringed.predict([])
@@ -60,12 +60,12 @@ def test_molecules_are_read_from_smiles(caplog: pytest.LogCaptureFixture, tmp_pa
     smiles = ["C" * n + end for n in range(1, 7) for end in ("", "O", "N", "C(=O)O", "c1ccccc1")]
     with caplog.at_level(logging.WARNING, "gpm"):
         model = GraphRegressor(**SMALL | {"epochs": 2}).fit([*smiles, "no molecule"], [len(s) for s in smiles] + [9])
-    assert "1 of 31 molecules are left out, the first at place 30" in caplog.text
+    assert "1 of 31 molecules are left out, the first is 30" in caplog.text
     said = model.predict(["CCO", "CCN"], frame=True)
     assert said["name"].tolist() == ["CCO", "CCN"]
     assert model.predict(np.array(["CCO", "CCN"])).shape == (2,)
     assert model.score() <= 1
-    with pytest.raises(GpmError, match="molecule 1 cannot be read"):
+    with pytest.raises(GpmError, match="Molecule 1 cannot be read"):
         model.predict(["CCO", "no molecule"])
     again = gpm.load(model.save(tmp_path / "run"), device="cpu")
     assert isinstance(again, GraphRegressor)

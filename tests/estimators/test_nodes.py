@@ -36,9 +36,9 @@ def test_without_a_graph_it_speaks_of_the_one_it_was_fitted_on(fitted: NodeClass
     np.testing.assert_array_equal(fitted.predict(), fitted.predict(make_data()))
     np.testing.assert_allclose(fitted.predict_proba(names=[4, 2]), fitted.predict_proba()[[4, 2]], rtol=1e-4)
     assert fitted.predict(names=[]).shape == (0,)
-    with pytest.raises(GpmError, match="nodes goes with a graph; give that as data too"):
+    with pytest.raises(GpmError, match="nodes goes with a graph; give the graph as data too"):
         fitted.predict(nodes=pd.DataFrame())
-    with pytest.raises(GpmError, match=r"nothing called 'node' goes with a graph. Did you mean 'nodes'"):
+    with pytest.raises(GpmError, match=r"Nothing called 'node' goes with a graph. Did you mean 'nodes'"):
         fitted.predict(make_data(), node=3)
 
 
@@ -53,7 +53,7 @@ def test_text_comes_back(named: NodeClassifier) -> None:
     assert table["prediction"].tolist() == said.tolist()
     reason = named.explain("n07", target="bee", draws=2, top=2)
     assert (reason.classes, reason.target) == (("ant", "bee", "cat"), 1)
-    with pytest.raises(GpmError, match=r"there is no class 'be'. Did you mean 'bee'"):
+    with pytest.raises(GpmError, match=r"There is no class 'be'. Did you mean 'bee'"):
         named.explain("n07", target="be")
 
 
@@ -103,15 +103,15 @@ def test_mistaken_labels_are_refused(named: NodeClassifier, y: Any, sentence: st
 
 def test_labels_that_cannot_be_learned_are_refused() -> None:
     model = NodeClassifier(**SMALL)
-    with pytest.raises(GpmError, match="every label is 'a'; at least two classes"):
+    with pytest.raises(GpmError, match="Every label is 'a'; at least two classes"):
         model.fit(make_data(), ["a"] * NODES)
-    with pytest.raises(GpmError, match="every label is unknown"):
+    with pytest.raises(GpmError, match="Every label is unknown"):
         model.fit(make_data(), [None] * NODES)
     bare = make_data()
     bare.y = None
-    with pytest.raises(GpmError, match="there are no labels of nodes; give y with one per node"):
+    with pytest.raises(GpmError, match="There are no labels of nodes; give y with one per node"):
         model.fit(bare)
-    with pytest.raises(GpmError, match="y holds what is no number"):
+    with pytest.raises(GpmError, match="y holds a value that is no number"):
         NodeRegressor(**SMALL).fit(make_data(), ["a"] * NODES)
 
 
@@ -175,7 +175,7 @@ def test_a_named_dataset_is_fitted_and_found_again(tmp_path: Path) -> None:
 
 
 def test_strange_objects_are_refused(fitted: NodeClassifier) -> None:
-    with pytest.raises(GpmError, match=r"give a PyG Data, .* not a list"):
+    with pytest.raises(GpmError, match=r"Give a PyG Data, .* not a list"):
         fitted.predict([1, 2])
     with pytest.raises(GpmError, match=r"Make a matrix sparse with scipy\.sparse\.csr_array"):
         NodeClassifier().fit(np.eye(3))

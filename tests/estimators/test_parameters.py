@@ -33,9 +33,20 @@ def test_parameters_are_got_set_and_cloned(kind: type) -> None:
 def test_they_are_the_options_of_a_run() -> None:
     known = set(NodeClassifier().get_params())
     missing = {"seed", "data", "task", "smiles", "target"}
-    assert known == set(option_names()) - missing | {"device", "progress", "random_state"}
+    assert known == set(option_names()) - missing | {"device", "threads", "progress", "random_state"}
     methods = {name for kind in ALL for name in dir(kind) if not name.startswith("_")}
     assert not known & methods
+
+
+def test_threads_are_passed_on_to_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    monkeypatch.setattr("gpm.training.start.set_threads", calls.append)
+    NodeClassifier(**SMALL | {"epochs": 1}).fit(make_data())
+    assert calls == []  # 0 leaves torch's default
+    model = NodeClassifier(threads=2, **SMALL | {"epochs": 1}).fit(make_data())
+    assert (calls, model.get_params()["threads"]) == ([2], 2)
+    with pytest.raises(GpmError, match="threads must not be negative, got -1"):
+        model.set_params(threads=-1).fit(make_data())
 
 
 def test_it_is_shown_by_what_was_changed() -> None:
@@ -71,7 +82,7 @@ def test_an_unfitted_model_says_so(kind: type) -> None:
     model = kind()
     asked = [lambda: model.predict([(0, 1)]), model.score, lambda: model.explain(0), model.embed]
     for ask in [*asked, lambda: model.save("x"), lambda: model.run_, lambda: model.n_features_in_]:
-        with pytest.raises(NotFittedError, match=rf"^this {kind.__name__} is not fitted yet; call fit first\.$"):
+        with pytest.raises(NotFittedError, match=rf"^This {kind.__name__} is not fitted yet; call fit first\.$"):
             ask()
     assert not hasattr(model, "run_")
     assert not model.__sklearn_is_fitted__()

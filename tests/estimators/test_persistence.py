@@ -65,7 +65,7 @@ def test_a_run_of_gpm_train_is_loaded(tmp_path: Path) -> None:
 def test_classes_that_are_no_text_or_number_are_not_saved(tmp_path: Path) -> None:
     y = [(0, i % 2) for i in range(NODES)]
     model = NodeClassifier(**SMALL | {"epochs": 1}).fit(make_data(), y)
-    with pytest.raises(GpmError, match=r"the class \(0, 0\) cannot be written to a file"):
+    with pytest.raises(GpmError, match=r"The class \(0, 0\) cannot be written to a file"):
         model.save(tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
 

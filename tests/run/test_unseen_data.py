@@ -11,7 +11,6 @@ import scipy.sparse as sp
 
 from gpm import Graph, Run
 from gpm.data.node_data import NodeData
-from gpm.run.unseen_data import describe_unseen
 from tests.small_runs import NODES, features, folder_of, make_graph, run_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -69,11 +68,11 @@ def test_sparse_and_dense_features_are_compared_alike() -> None:
 def test_positions_of_the_laplacian_are_warned_of() -> None:
     run = _open(make_graph())
     run.__dict__["config"] = replace(run.config, pe="lap")
-    assert describe_unseen(run)[-1].startswith("The model reads Laplacian eigenvectors (pe lap)")
+    assert run.unseen()[-1].startswith("The model reads Laplacian eigenvectors (pe lap)")
 
 
 def test_without_the_training_graph_it_says_so() -> None:
     run = _open(make_graph())
     run.home.__dict__["config"] = replace(run.config, data="")
     (line,) = run.unseen()
-    assert line.startswith("What is new cannot be told without the graph that the model was trained on: ")
+    assert line.startswith("What is new cannot be told without the training graph: ")

@@ -74,7 +74,7 @@ def test_labels_and_metric_say_what_the_task_is(labels: NDArray, metric: str, ki
 def test_links_are_wanted_as_the_split_says(protocol: str) -> None:
     data = LinkData(_ring(), "ring")
     config = Config(metric="mrr", protocol=protocol, smoothing=0.1)  # type: ignore[arg-type]
-    split = data.make_split(0, "60/20/20", protocol)  # type: ignore[arg-type]
+    split = data.make_split(0, "60/20/20", protocol=protocol)  # type: ignore[arg-type]
     task = make_task(data, split, config)
     assert isinstance(task, LinkTask)
     assert task.targets.tolist() == split.labels.tolist()

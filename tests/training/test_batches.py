@@ -105,7 +105,7 @@ def _examples(level: str) -> tuple[Examples, Predictor]:
         data = LinkData(graph, "g")
         pairs = data.make_split(0, "60/20/20")
         task = LinkTask("mrr", "strict", 0.0, torch.tensor(pairs.labels))
-        return Examples(data, task, pairs, 0), Predictor.build(config, data.walked(pairs), 1, "link")
+        return Examples(data, task, pairs, 0), Predictor.build(config, data.walked_graph(pairs), 1, "link")
     assert graph.y is not None
     split = random_split(graph.y, "60/20/20", 0)
     return Examples(NodeData(graph, "g"), ClassTask.of(graph.y, "accuracy"), split, 0), Predictor.build(

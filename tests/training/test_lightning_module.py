@@ -60,7 +60,7 @@ def test_a_loader_gives_the_nodes_of_its_part() -> None:
 
 def _links(protocol: Protocol = "strict", seed: int = 0) -> tuple[Examples, LinkData, LinkSplit]:
     data = LinkData(_graph(), "g")
-    split = data.make_split(0, "60/20/20", protocol)
+    split = data.make_split(0, "60/20/20", protocol=protocol)
     return Examples(data, LinkTask("mrr", protocol, 0.0, torch.tensor(split.labels)), split, seed), data, split
 
 
@@ -129,7 +129,7 @@ def test_a_step_on_links_learns_from_both(pair: str) -> None:
     examples, data, split = _links()
     config = Config(**SMALL | {"pair": pair, "dropout": 0.0})
     torch.manual_seed(0)
-    learner = Learner(Predictor.build(config, data.walked(split), 1, "link"), examples, config)
+    learner = Learner(Predictor.build(config, data.walked_graph(split), 1, "link"), examples, config)
     draw = Draw(3, np.arange(8), np.arange(8))
     batch = learner.loader.dataset[draw]
     pairs, targets = examples.draw(torch.tensor(split.train[:8]), 3)

@@ -460,7 +460,7 @@ def test_tensorboard_gets_its_events(tmp_path: Path) -> None:
 def test_an_empty_part_is_said_so(tmp_path: Path) -> None:
     data = _data()
     data.val_mask = torch.zeros(60, dtype=torch.bool)
-    with pytest.raises(GpmError, match="no node is in the val part of split 'public'; try --split 60/20/20"):
+    with pytest.raises(GpmError, match="No node is in the val part of split 'public'; try --split 60/20/20"):
         _train(data, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

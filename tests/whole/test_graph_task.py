@@ -133,7 +133,7 @@ def test_an_empty_graph_is_left_out_and_said_so(classified: Path, caplog: pytest
 
 def test_what_is_empty_throughout_is_refused(tmp_path: Path) -> None:
     empty = collect([nx.empty_graph(0)] * 5, y=np.arange(5) % 2)
-    with pytest.raises(GpmError, match="all labelled graphs of graphs are empty; give graphs with at least one node"):
+    with pytest.raises(GpmError, match="All labelled graphs of graphs are empty; give graphs with at least one node"):
         _train(empty, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -262,7 +262,7 @@ def test_graphs_without_a_target_are_in_no_part_but_can_be_predicted(rings: Grap
 
 def test_targets_that_are_nowhere_known_are_refused(rings: Graph, tmp_path: Path) -> None:
     nowhere = np.full(COUNT, np.nan)
-    with pytest.raises(GpmError, match="all graphs of graphs are without a label; give at least some of them a y"):
+    with pytest.raises(GpmError, match="All graphs of graphs are without a label; give at least some of them a y"):
         _train(replace(rings, y=nowhere), tmp_path / "run", metric="mae")
     half = np.stack([np.asarray(rings.y), nowhere], 1)
     with pytest.raises(GpmError, match="A target is unknown for all instances of the training split; leave it out"):

@@ -144,7 +144,7 @@ def test_a_file_of_pairs_is_scored(trained: Path, tmp_path: Path, capsys: pytest
     ("content", "sentence"),
     [
         ("n0,n3\nn0\n", "pairs.csv, line 2: 1 cell(s) instead of 2"),
-        ("source,target\nn0, \n", "pairs.csv, line 2: a pair needs two names; mend or remove the row."),
+        ("source,target\nn0, \n", "pairs.csv, line 2: a pair needs two names; fix or remove the row."),
         ("source,target\n", "{file} holds no pairs; write one 'source,target' per line."),
         ("", "pairs.csv has no rows; write one per line"),
         (None, "There is no file {file}; check its name."),

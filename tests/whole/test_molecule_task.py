@@ -120,7 +120,7 @@ def test_bad_rows_are_named_by_line_and_unknown_targets_are_left_out(
             "has no column 'log'. Did you mean 'logp'? Its columns are",
         ),
         (["--smiles", "id", "--target", "logp"], "no row has a molecule in column 'id' (line 2: 'm0' is not SMILES)"),
-        (["--smiles", "smiles", "--target", "id"], "column 'id' has a word of its own in each of 48 rows: no classes;"),
+        (["--smiles", "smiles", "--target", "id"], "column 'id' has a different word in each of 48 rows"),
         (["--smiles", "smiles"], "molecules.csv: say which of its columns to predict with --target."),
         ([], "SMILES are rarely ends of edges. If molecules.csv contains molecules, add --smiles smiles and --target"),
     ],
@@ -144,7 +144,7 @@ def test_a_table_to_predict_without_the_column_gets_a_sentence(
     other.write_text("name,structure\na,CCCC\n")
     for on, sentence in (
         (other, f"{other} has no column 'smiles'. Its columns are name, structure."),
-        (tmp_path / "none.csv", f"there is no file {tmp_path / 'none.csv'}; give a table."),
+        (tmp_path / "none.csv", f"there is no file {tmp_path / 'none.csv'}; check its name."),
     ):
         assert main(["predict", str(trained), "--on", str(on), "-o", str(out)]) == 2
         assert capsys.readouterr().err == f"gpm predict: {sentence}\n"

@@ -16,8 +16,9 @@ from torch_geometric.data import Data, InMemoryDataset
 
 from gpm import GpmError, Graph, Run, train
 from gpm.__main__ import main
-from gpm.data import load_graph
-from gpm.data.catalog import CATALOG, copy_raw, load_dataset
+from gpm.data.catalog import CATALOG, copy_raw
+from gpm.data.graph_files import load_graph
+from gpm.data.named_datasets import load_dataset
 from gpm.data.node_data import load_node_data
 from gpm.data.splits import Split
 from gpm.data.synthetic import planted_motifs
@@ -169,7 +170,7 @@ def cornell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_processed_cache(cornell: Path, canary: Canary, name: str, disguise: str) -> None:
     """PyG loads what it cannot read safely once more, with everything allowed, and some files so at once."""
     (cornell / "processed" / name).write_bytes(_disguises(canary)[disguise])
-    with pytest.raises(GpmError, match="could not load 'cornell'"):
+    with pytest.raises(GpmError, match="Could not load 'cornell'"):
         load_dataset("cornell")
     assert not canary.path.exists()
 
@@ -179,7 +180,7 @@ def test_a_cache_with_a_canary_beside_the_data(cornell: Path, canary: Canary) ->
     data = Data(edge_index=torch.tensor([[0], [1]]), x=torch.eye(2))
     data.extra = canary
     torch.save((*InMemoryDataset.collate([data]), Data), cornell / "processed/data.pt")
-    with pytest.raises(GpmError, match="could not load 'cornell'"):
+    with pytest.raises(GpmError, match="Could not load 'cornell'"):
         load_dataset("cornell")
     assert not canary.path.exists()
 
@@ -215,7 +216,7 @@ def test_a_program_of_torchscript(cornell: Path, tmp_path: Path, name: str) -> N
     assert (tmp_path / "executed").exists()  # it sings
     (tmp_path / "executed").unlink()
     shutil.copy(tmp_path / "program.pt", cornell / "processed" / name)
-    with pytest.raises(GpmError, match="could not load 'cornell'"):
+    with pytest.raises(GpmError, match="Could not load 'cornell'"):
         load_dataset("cornell")
     assert not (tmp_path / "executed").exists()
 
@@ -223,13 +224,13 @@ def test_a_program_of_torchscript(cornell: Path, tmp_path: Path, name: str) -> N
 def test_raw_files(cornell: Path, canary: Canary) -> None:
     shutil.rmtree(cornell / "processed")
     np.savez(cornell / "raw/cornell_split_0.6_0.2_0.npz", train_mask=np.array([canary], dtype=object))
-    with pytest.raises(GpmError, match="could not load 'cornell'"):
+    with pytest.raises(GpmError, match="Could not load 'cornell'"):
         load_dataset("cornell")
     planetoid = cornell.parents[1] / "Planetoid/Cora/raw"
     planetoid.mkdir(parents=True)
     for name in ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index"):
         (planetoid / f"ind.cora.{name}").write_bytes(pickle.dumps(canary))
-    with pytest.raises(GpmError, match="could not load 'cora'"):
+    with pytest.raises(GpmError, match="Could not load 'cora'"):
         load_dataset("cora")
     assert not canary.path.exists()
 

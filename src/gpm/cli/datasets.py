@@ -16,8 +16,7 @@ from gpm.graph.graph import Graph
 from gpm.io.cache import data_root
 
 if TYPE_CHECKING:
-    from gpm.data.graph_data import GraphData
-    from gpm.data.node_data import NodeData
+    from gpm.data.task_data import TaskData
 
 _MOST_CLASSES = 12  # how many counts fit on a line
 _NUMBERS = (2, 3)  # columns of the table that are set to the right
@@ -36,9 +35,8 @@ def data(name: str = "", source: str = "") -> None:
     if name == "check":
         if not source:
             raise GpmError("say what to check: gpm data check RUN, or gpm data check cora.")
-        from gpm.data.leakage import check
-
-        check(source)
+        for line in check_source(source):
+            print(line)
         return
     if source:
         raise GpmError(
@@ -46,6 +44,24 @@ def data(name: str = "", source: str = "") -> None:
         )
     for line in describe_data(name) if name else list_datasets():
         print(line)
+
+
+def check_source(source: str) -> list[str]:
+    """Check the split of a run, or of a dataset with seed 0, and say line by line what holds."""
+    from gpm.data import leakage
+    from gpm.run.run import CONFIG, RESULT, SPLIT, Run
+
+    folder = Path(source).expanduser()
+    if not (folder / CONFIG).is_file() or not (folder / SPLIT).is_file():
+        return leakage.check_source(source)
+    run = Run(folder)
+    if not run.config.data:
+        raise GpmError(f"{folder} was trained on a graph in memory; give it to gpm.data.leakage.check_links in Python.")
+    if (folder / RESULT).is_file() and (scored := run.result.get("split_digest")) != run.split.digest:
+        raise GpmError(
+            f"The figures in {folder} are of the split {scored}, but {SPLIT} is {run.split.digest}; train again."
+        )
+    return leakage.check_data(run.data, run.split)
 
 
 def list_datasets() -> list[str]:
@@ -93,7 +109,7 @@ def describe_data(name: str) -> list[str]:
     return [f"{key:<18}{value}" for key, value in facts.items()]
 
 
-def _describe_labels(loaded: NodeData | GraphData) -> dict[str, str]:
+def _describe_labels(loaded: TaskData) -> dict[str, str]:
     """Classes, labels or values with their statistics, and how many instances have none."""
     labels, level = loaded.labels, loaded.level
     unlabelled = {"unlabelled": f"{int(np.count_nonzero(~is_labelled(labels))):,}"}

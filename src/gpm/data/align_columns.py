@@ -1,4 +1,4 @@
-"""Columns of one imported graph as those of another: matched by their names, whatever their order, scale and values."""
+"""Match the feature columns of one imported graph to those of another by name, whatever their order and scale."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gpm.data.catalog import CATALOG, load_dataset, spell
+from gpm.data.catalog import find_named
 from gpm.data.graph_files import PYG_FILES, read_pyg
 from gpm.data.imported import is_imported
+from gpm.data.named_datasets import load_dataset
 from gpm.data.node_data import NodeData
 from gpm.data.ogb import read_years
 from gpm.data.tables.encode import names
@@ -24,22 +25,16 @@ TIMES = ("time", "year", "date", "node_year", "node_time")  # what says when a n
 
 
 def align(target: NodeData, folder: Path, source: NodeData) -> NodeData:
-    """A graph with its columns of features in the order and scale of a source's.
-
-    Args:
-        target: The graph.
-        folder: What it was imported into.
-        source: Whose columns are wanted; it must have been imported as well.
-    """
+    """Return a target, imported into a folder, with its features in the order and scale of an imported source's."""
     origin = source.graph.folder
     if origin is None or not is_imported(origin):
         if target.graph.x is None and target.graph.edge_attr is None:
             return target
         raise GpmError(
-            f"the columns of {folder} have names, those of {source.title} have none; import the tables of both, the "
+            f"The columns of {folder} have names, those of {source.title} have none; import the tables of both, the "
             "second with --like the first."
         )
-    wanted, given = (read_extras(Path(place))[0].get("encoding") or {} for place in (origin, folder))
+    wanted, given = (read_extras(Path(each))[0].get("encoding") or {} for each in (origin, folder))
     graph = target.graph
     x = _align(graph.x, wanted.get("node") or [], given.get("node") or [], folder, origin)
     edge_attr = _align(graph.edge_attr, wanted.get("edge") or [], given.get("edge") or [], folder, origin)
@@ -60,7 +55,7 @@ def _align(values: Any, wanted: list[dict[str, Any]], given: list[dict[str, Any]
         same = entry["kind"] == mine["kind"] and entry.get("buckets") == mine.get("buckets")
         if not same:
             raise GpmError(
-                f"column {entry['column']!r} is of kind {mine['kind']} in {folder} and of kind {entry['kind']} in "
+                f"Column {entry['column']!r} is of kind {mine['kind']} in {folder} and of kind {entry['kind']} in "
                 f"{origin}; import the tables with --like {origin}."
             )
     move, shift = _make_map(wanted, given)
@@ -74,7 +69,7 @@ def _align(values: Any, wanted: list[dict[str, Any]], given: list[dict[str, Any]
 
 
 def _find_gaps(values: Any, wanted: list[dict[str, Any]], given: list[dict[str, Any]]) -> Iterator[tuple[NDArray, int]]:
-    """The rows that have no number in a column, and which of the wanted columns it is."""
+    """Yield the rows that have no number in a column, and the index of the wanted column."""
     place, to = ({name: i for i, name in enumerate(names(part))} for part in (given, wanted))
     for entry in wanted:
         flag = place.get(f"{entry['column']} missing") if "std" in entry else None
@@ -85,7 +80,7 @@ def _find_gaps(values: Any, wanted: list[dict[str, Any]], given: list[dict[str, 
 
 
 def _make_map(wanted: list[dict[str, Any]], given: list[dict[str, Any]]) -> tuple[sp.csr_array, np.ndarray]:
-    """The matrix that takes the given columns to the wanted ones, and what is to be added then."""
+    """Return the matrix that maps the given columns to the wanted ones, and the offset to add."""
     place = {name: i for i, name in enumerate(names(given))}
     known = {entry["column"]: entry for entry in given}
     rows, columns, factors = [], [], []
@@ -114,34 +109,26 @@ def _make_map(wanted: list[dict[str, Any]], given: list[dict[str, Any]]) -> tupl
 
 
 def find_times(data: NodeData, source: Any) -> Any:
-    """When each node came `[N]`: a column of an imported graph, or an attribute of PyG's `Data`; None if unknown.
-
-    Only the order counts, so that a column may be scaled.
+    """Return the time of each node `[N]`: a column of an imported graph, or an attribute of PyG's `Data`; None if
+    unknown. Only the order counts, so a column may be scaled.
     """
     if is_imported(source):
         encoding = (read_extras(Path(source).expanduser())[0].get("encoding") or {}).get("node") or []
-        places = {name.lower(): i for i, name in reversed(list(enumerate(names(encoding))))}
+        columns = {name.lower(): i for i, name in reversed(list(enumerate(names(encoding))))}
         for name in TIMES:
-            if name in places and data.graph.x is not None:
-                column: Any = data.graph.x[:, [places[name]]]
+            if name in columns and data.graph.x is not None:
+                column: Any = data.graph.x[:, [columns[name]]]
                 return np.asarray(column.toarray() if sp.issparse(column) else column).reshape(-1)
         return None
-    return _find_attribute(source)
-
-
-def _find_attribute(source: Any) -> Any:
     if isinstance(source, (str, Path)):
         path = Path(source).expanduser()
         if path.suffix.lower() in PYG_FILES and path.is_file():
             source = read_pyg(path)[0]
-        elif (entry := CATALOG.get(spell(str(source)))) is None or path.exists() or entry.task != "node":
+        elif (entry := find_named(source)) is None or path.exists() or entry.task != "node":
             return None
         elif entry.loader == "ogb":
-            return read_years(str(dict(entry.options)["name"]))
+            return read_years(entry.option("name"))
         else:
             source = load_dataset(str(source))[0]
-    for name in TIMES:
-        values = getattr(source, name, None)
-        if values is not None:
-            return np.asarray(values).reshape(-1)
-    return None
+    times = (getattr(source, name, None) for name in TIMES)
+    return next((np.asarray(values).reshape(-1) for values in times if values is not None), None)

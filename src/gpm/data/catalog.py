@@ -1,24 +1,21 @@
-"""The named datasets: loaded by PyG into the data root, from raw files at hand before any download.
+"""The catalog of named datasets: where their files are, and how each is used.
 
 `GPM_DATA` names the data root (by default `gpm` in the user's cache folder). `GPM_RAW` may name a read-only folder of
-raw files in PyG's layout; what is needed is copied from there before anything is downloaded.
+raw files in PyG's layout; files are copied from there before anything is downloaded.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import warnings
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from gpm.data.splits import PARTS
 from gpm.data.synthetic import CLASSES
 from gpm.errors import GpmError, nearest
-from gpm.io.archives import plain_pickles
 from gpm.io.cache import data_root
+from gpm.io.manifest import HEADER
 
 
 @dataclass(frozen=True)
@@ -26,19 +23,19 @@ class Entry:
     """A named dataset, and how it is used.
 
     Attributes:
-        title: Its name in print.
+        title: Name for messages and reports.
         loader: The class of `torch_geometric.datasets`, or "ogb", "ogbl", "motifs" or "random" for our own.
         root: Folder below the data root that the loader gets.
-        options: Its further arguments.
+        options: Further arguments of the loader.
         raw: Folder below the data root that holds `raw`; empty if there are no files.
-        nodes: The published number of nodes, of a collection all together; rounded where only the mean is published.
-        graphs: How many there are in a collection; 0 for a single graph.
-        undirected: Whether the usual benchmark adds the reverse of every edge, and so `load_dataset` does.
+        nodes: Published number of nodes, over all graphs; rounded where only the mean is published.
+        graphs: Number of graphs in a collection; 0 for a single graph.
+        undirected: `load_dataset` adds the reverse of every edge, as the usual benchmark does.
         split: "public" if the data comes with the split that is used, else shares such as "60/20/20", folds such as
             "10-fold", or "scaffold".
-        metric: Of classes "accuracy" or "roc_auc", of values "mae" or "rmse", of links "hits@20" and the like.
-        task: What is predicted: "node", "link" or "graph".
-        classes: What its classes are called, in their order; empty if they have numbers alone.
+        metric: "accuracy" or "roc_auc" for classes, "mae" or "rmse" for values, "hits@20" and the like for links.
+        task: Level of the prediction: "node", "link" or "graph".
+        classes: Names of the classes, in order; empty if they have numbers only.
     """
 
     title: str
@@ -54,10 +51,14 @@ class Entry:
     graphs: int = 0
     classes: tuple[str, ...] = ()
 
+    def option(self, name: str) -> str:
+        """Return one of the options as text."""
+        return str(dict(self.options)[name])
 
-def _named(title: str, loader: str, name: str, nodes: int, split: str, *, folder: str = "", **facts: Any) -> Entry:
-    """An entry whose loader takes a name and keeps its files in a folder of that name."""
-    return Entry(title, loader, loader, (("name", name),), f"{loader}/{folder or name}", nodes, split=split, **facts)
+
+def _named(title: str, loader: str, name: str, nodes: int, split: str, *, folder: str = "", **fields: Any) -> Entry:
+    """Make an entry whose loader takes a name and keeps its files in a folder of that name."""
+    return Entry(title, loader, loader, (("name", name),), f"{loader}/{folder or name}", nodes, split=split, **fields)
 
 
 def _mixed(title: str, nodes: int, metric: str = "accuracy") -> Entry:
@@ -185,143 +186,53 @@ _ALIASES = {
 
 
 def dataset_names() -> list[str]:
-    """The names that `load_dataset` knows."""
+    """Return the names that `load_dataset` knows."""
     return list(CATALOG)
 
 
 def spell(name: str) -> str:
-    """A dataset's name as the catalog spells it; an unknown name comes back in small letters."""
+    """Return a dataset's name as the catalog spells it; an unknown name in lower case."""
     usual = name.lower().replace("_", "-")
     return _ALIASES.get(usual, usual)
 
 
 def find_entry(name: str) -> Entry:
-    """The entry of a named dataset."""
+    """Return the entry of a named dataset."""
     entry = CATALOG.get(spell(name))
     if entry is None:
-        raise GpmError(f"no dataset is named {name!r}.{nearest(spell(name), CATALOG)} Known: {', '.join(CATALOG)}.")
+        raise GpmError(f"No dataset is named {name!r}.{nearest(spell(name), CATALOG)} Known: {', '.join(CATALOG)}.")
     return entry
 
 
-def load_dataset(name: str) -> Any:
-    """Load a named dataset as PyG's `Dataset`, without a download where the raw files are at hand.
-
-    What PyG has no class for comes as a list of `Data`; the parts of ZINC come as torch's `ConcatDataset` of train,
-    validation and test.
-    """
-    entry = find_entry(name)
-    try:
-        return _load(entry)
-    except GpmError:
-        raise
-    except Exception as error:  # whatever a download, an archive or a parser may raise
-        reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
-        raise GpmError(
-            f"could not load {name!r} ({reason}); without a connection, let GPM_RAW name a folder with {entry.raw}/raw."
-        ) from error
-
-
-def _load(entry: Entry) -> Any:
-    if entry.loader == "ogb":
-        from gpm.data.ogb import load_ogb, to_pyg
-
-        return [to_pyg(*load_ogb(str(dict(entry.options)["name"])))]
-    if entry.loader == "motifs":
-        from gpm.data.synthetic import planted_motifs
-
-        return [planted_motifs().graph.to_pyg()]
-    if entry.loader == "random":
-        from gpm.data.synthetic import random_graph
-
-        return [random_graph().to_pyg()]
-    if entry.loader == "ogbl":
-        from gpm.data.ogb import load_ogb_links
-
-        return [load_ogb_links(str(dict(entry.options)["name"]))[0].to_pyg()]
-    if entry.loader == "citations":
-        return [_load_citations(entry)]
-    if compact := find_compact(entry):
-        from gpm.data.named_collections import read_compact
-
-        return read_compact(compact).to_pyg()
-    return _load_pyg(entry)
-
-
-def _load_citations(entry: Entry) -> Any:
-    """ACMv9 or DBLPv7, papers by field over shared words, from the file that those who adapt between them pass on."""
-    from torch_geometric.io import read_npz
-
-    copy_raw(entry.raw)
-    path = data_root() / entry.raw / str(dict(entry.options)["file"])
-    if not path.is_file():
-        raise GpmError(
-            f"{entry.title} is not to be downloaded; put {path.name}, as PyG's read_npz reads it, into {path.parent}, "
-            f"or let GPM_RAW name a folder with {entry.raw}/{path.name}."
-        )
-    data = read_npz(str(path), to_undirected=True)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)", UserWarning)
-        data.x = data.x.to_sparse_csr()  # one word in two hundred is there
-    return data
-
-
-def _load_pyg(entry: Entry) -> Any:
-    import torch_geometric.datasets
-    from torch.utils.data import ConcatDataset
-    from torch_geometric.transforms import ToUndirected
-
-    loader = getattr(torch_geometric.datasets, entry.loader)
-    if not entry.root:
-        return loader()
-    if entry.loader == "MoleculeNet" and find_spec("rdkit") is None:
-        raise GpmError(f"{entry.title} needs RDKit; install it with pip install 'graph-pattern-machine[molecules]'.")
-    allow_pyg_data()
-    copy_raw(f"{entry.raw}/raw")
-    root, options = str(data_root() / entry.root), dict[str, Any](entry.options)
-    if entry.undirected:
-        options["transform"] = ToUndirected()
-    with warnings.catch_warnings(), plain_pickles():
-        # torch warns about every sparse tensor that is made or read, and PyG of each molecule that RDKit cannot read:
-        # nobody here can act on it
-        warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)|Skipping molecule", UserWarning)
-        if entry.loader == "ZINC":
-            return ConcatDataset([loader(root, split=part, **options) for part in PARTS])
-        return loader(root, **options)
-
-
-def allow_pyg_data() -> None:
-    """Let torch read files with a PyG `Data`, as PyG asks on import.
-
-    Whoever names `Data` in `torch.serialization.safe_globals` takes that leave away when the block ends, and PyG would
-    then execute what is in a file rather than fail.
-    """
-    import torch
-    from torch_geometric.data import Data
-
-    torch.serialization.add_safe_globals([Data])
+def find_named(source: object) -> Entry | None:
+    """Return the entry that a source names, unless a file or a saved graph of that name is there."""
+    if not isinstance(source, (str, Path)) or (entry := CATALOG.get(spell(str(source)))) is None:
+        return None
+    path = Path(source).expanduser()
+    return None if path.is_file() or (path / HEADER).exists() else entry
 
 
 def has_raw(entry: Entry) -> bool:
-    """Whether raw files are in the data root or below `GPM_RAW`."""
-    places = [data_root(), *map(Path, filter(None, [os.environ.get("GPM_RAW")]))]
+    """Check whether raw files are in the data root or below `GPM_RAW`."""
+    roots = [data_root(), *map(Path, filter(None, [os.environ.get("GPM_RAW")]))]
     if entry.loader == "citations":
-        return any((place / entry.raw / str(dict(entry.options)["file"])).is_file() for place in places)
-    folders = [place / entry.raw / "raw" for place in places]
+        return any((root / entry.raw / entry.option("file")).is_file() for root in roots)
+    folders = [root / entry.raw / "raw" for root in roots]
     return any(folder.is_dir() and any(folder.iterdir()) for folder in folders)
 
 
 def find_compact(entry: Entry) -> Path | None:
-    """The one file below `GPM_RAW` that stands for the many large text files of a collection that is not there."""
+    """Return the file below `GPM_RAW` that replaces the large text files of a collection, if those are missing."""
     file = Path(os.environ.get("GPM_RAW") or "") / f"{entry.title}.compact.npz"
     usable = entry.loader == "TUDataset" and os.environ.get("GPM_RAW") and file.is_file()
     return file if usable and not has_raw(entry) else None
 
 
 def copy_raw(folder: str) -> None:
-    """Copy the files below a folder that `GPM_RAW` has and the data root has not, each whole or not at all."""
-    given = os.environ.get("GPM_RAW")
-    source, target = Path(given or "") / folder, data_root() / folder
-    if not given or not source.is_dir():
+    """Copy the files of a folder that are below `GPM_RAW` and not in the data root, each atomically."""
+    raw = os.environ.get("GPM_RAW")
+    source, target = Path(raw or "") / folder, data_root() / folder
+    if not raw or not source.is_dir():
         return
     for file in source.rglob("*"):
         copy = target / file.relative_to(source)

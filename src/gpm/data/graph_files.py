@@ -1,4 +1,4 @@
-"""A graph from whatever the user has: a dataset's name, a saved graph, a table of edges, a network or a PyG file."""
+"""Load a graph from a dataset's name, a saved graph, a table of edges, a network file or a PyG file."""
 
 from __future__ import annotations
 
@@ -9,8 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpm.data.catalog import CATALOG, allow_pyg_data, load_dataset, spell
-from gpm.errors import GpmError, nearest
+from gpm.data.catalog import CATALOG, spell
+from gpm.data.named_datasets import allow_pyg_data, load_dataset
+from gpm.data.tables.column_roles import Draft, find_ends
+from gpm.data.tables.importer import import_tables
+from gpm.data.tables.inputs import suffix_of
+from gpm.data.tables.node_ids import id_of
+from gpm.data.tables.open_table import TABLE_FILES, Table, open_table, reading
+from gpm.data.tables.read_network import NETWORK_FILES
+from gpm.data.tables.session import connect
+from gpm.data.tables.table_source import is_table
+from gpm.errors import GpmError, kind_of, nearest
 from gpm.graph.folder import HEADER
 from gpm.graph.graph import Graph
 from gpm.io.archives import DENSEST, check_zip
@@ -18,8 +27,6 @@ from gpm.io.publish import settle
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
-
-    from gpm.data.tables.open_table import Table
 
 PYG_FILES = (".pt", ".pth")
 _FEW_NODES = 10_000_000  # that any file may have, however small
@@ -34,21 +41,18 @@ def load_graph(source: str | Path, *, directed: bool = False) -> Graph:
             .parquet, .jsonl), a network file (.graphml, .gexf, .gml, .json) or a PyG file (.pt).
         directed: Read a table as directed edges; by default each row is an edge in both directions.
     """
-    from gpm.data.tables.inputs import suffix_of
-    from gpm.data.tables.open_table import TABLE_FILES
-    from gpm.data.tables.read_network import NETWORK_FILES
-    from gpm.data.tables.table_source import is_table
-
     path = Path(source).expanduser()
     settle(path)
     if directed and not (path.is_file() and suffix_of(path) in TABLE_FILES):
-        raise GpmError(f"directed is for tables of edges; {str(source)!r} says by itself which way its edges go.")
+        raise GpmError(f"directed is for tables of edges; {str(source)!r} has its own direction of edges.")
     if is_table(source):
-        return _import(path, directed)
+        with tempfile.TemporaryDirectory(prefix="gpm-") as scratch:  # the arrays stay mapped when the files are gone
+            return Graph.open(import_tables(path, Path(scratch) / "graph", task="link", directed=directed))
     if path.is_dir() and ((path / HEADER).exists() or spell(str(source)) not in CATALOG):
         return Graph.open(path)
     if path.suffix.lower() in PYG_FILES and path.is_file():
-        return _read_pyg(path)
+        several = read_pyg(path)
+        return Graph.from_pyg(several[0] if isinstance(several, tuple) else several)
     if spell(str(source)) in CATALOG:
         dataset = load_dataset(str(source))
         return Graph.from_pyg(dataset if len(dataset) > 1 else dataset[0])
@@ -61,48 +65,39 @@ def load_graph(source: str | Path, *, directed: bool = False) -> Graph:
     raise GpmError(f"{str(source)!r} is neither a file nor a dataset.{near} Datasets: {', '.join(CATALOG)}.")
 
 
-def _import(path: Path, directed: bool) -> Graph:
-    """The graph that tables make, see `gpm.data.tables`; its arrays stay mapped, though their files are gone."""
-    from gpm.data.tables.importer import import_tables
-
-    with tempfile.TemporaryDirectory(prefix="gpm-") as scratch:
-        return Graph.open(import_tables(path, Path(scratch) / "graph", task="link", directed=directed))
+def graph_of(value: Any) -> Graph:
+    """Return a `Graph`, or a PyG `Data`, as a graph."""
+    if not isinstance(value, Graph) and not hasattr(value, "edge_index"):
+        raise GpmError(f"Give a dataset's name, a file, a PyG Data or a Graph, not a {kind_of(value)}.")
+    return value if isinstance(value, Graph) else Graph.from_pyg(value)
 
 
 def read_pairs(path: Path) -> list[tuple[str, str]]:
-    """Pairs of names in a table, whose columns are found and whose names are kept as those of a table of edges."""
+    """Read pairs of names from a table; its columns are found as those of a table of edges."""
     with opening_pairs(path) as pairs:
         return [pair for block in pairs.read() for pair in block]
 
 
 @dataclass(frozen=True)
 class PairTable:
-    """A table of pairs of names that may be larger than memory. Made by `opening_pairs`.
-
-    Attributes:
-        table: The table.
-        ends: SQL of the two names.
-    """
+    """A table of pairs of names that may be larger than memory. Made by `opening_pairs`; `ends` is SQL of the names."""
 
     table: Table
     ends: str
 
     def read(self, first: int = 0, last: int | None = None) -> Iterator[list[tuple[str, str]]]:
-        """The pairs of some rows, counted from 0, in the order of the table, some thousands at a time."""
-        from gpm.data.tables.open_table import reading
-
+        """Yield the pairs of some rows, counted from 0, in the order of the table, some thousands at a time."""
         base, number = self.table.base, first
         end = "" if last is None else f" AND gpm_row < {last}"
         query = f"SELECT {self.ends}, gpm_row FROM {self.table.numbered()} WHERE gpm_row >= {first}{end}"
         with reading(self.table):
             base.execute(query)  # it keeps the order, see `connect`; to sort would take memory for all rows
             while rows := base.fetchmany(PAIRS):
-                for place, (source, target, row) in enumerate(rows, number):
-                    if row != place:
-                        raise RuntimeError(f"{self.table.title}: row {row} came in the place of row {place}")
+                for expected, (source, target, row) in enumerate(rows, number):
+                    if row != expected:
+                        raise RuntimeError(f"{self.table.title}: row {row} came instead of row {expected}")
                     if source is None or target is None:
-                        where = self.table.where(row)
-                        raise GpmError(f"{where}: a pair needs two names; mend or remove the row.")
+                        raise GpmError(f"{self.table.where(row)}: a pair needs two names; fix or remove the row.")
                 yield [(source, target) for source, target, _ in rows]
                 number += len(rows)
         if not number:
@@ -111,24 +106,13 @@ class PairTable:
 
 @contextmanager
 def opening_pairs(path: Path) -> Iterator[PairTable]:
-    """Open a table of pairs, of which no more is read than is asked for."""
-    from gpm.data.tables.column_roles import Draft, find_ends
-    from gpm.data.tables.node_ids import id_of
-    from gpm.data.tables.open_table import open_table
-    from gpm.data.tables.session import connect
-
+    """Open a table of pairs, which is read lazily."""
     with connect() as base:
         table = open_table(base, path)
         draft = Draft("edges", table, {})
         find_ends(draft)
         ends = (id_of(table, draft.having(role)[0], "VARCHAR") for role in ("source", "target"))
         yield PairTable(table, ", ".join(ends))
-
-
-def _read_pyg(path: Path) -> Graph:
-    """The graph or graphs in a PyG file."""
-    several = read_pyg(path)
-    return Graph.from_pyg(several[0] if isinstance(several, tuple) else several)
 
 
 def read_pyg(path: Path) -> list[Data] | tuple[Data]:
@@ -156,15 +140,15 @@ def read_pyg(path: Path) -> list[Data] | tuple[Data]:
 
 
 def _check_counts(path: Path, several: list[Any]) -> None:
-    """Refuse numbers of nodes that the file has no room for: an array of that size would be made."""
+    """Refuse node counts that the file is too small for: an array of that size would be allocated."""
     import torch
 
     most = max(_FEW_NODES, DENSEST * path.stat().st_size)
     for one in several:
-        said = one.get("num_nodes")
-        if said is not None and not (type(said) is int and 0 <= said <= most):
-            shown = f"{said!r:.60}"
+        count = one.get("num_nodes")
+        if count is not None and not (type(count) is int and 0 <= count <= most):
+            shown = f"{count!r:.60}"
             raise GpmError(f"{path} says that num_nodes is {shown}, which is no number of nodes that it describes.")
         ends = one.get("edge_index")
         if isinstance(ends, torch.Tensor) and not ends.is_floating_point() and ends.numel() and ends.max() > most:
-            raise GpmError(f"{path} has an edge to node {int(ends.max())}, of which it says nothing else; mend it.")
+            raise GpmError(f"{path} has an edge to node {int(ends.max())}, of which it says nothing else; fix it.")

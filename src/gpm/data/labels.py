@@ -1,4 +1,4 @@
-"""Labels of nodes or graphs in their one form: classes, several yes-or-no labels, or values."""
+"""Labels of nodes or graphs in their normal form: classes, several yes-or-no labels, or values."""
 
 from __future__ import annotations
 
@@ -12,40 +12,29 @@ VALUE_METRICS = ("mae", "rmse")
 
 
 def read_labels(labels: NDArray, metric: str, level: str, title: str) -> NDArray:
-    """Put labels into their one form.
-
-    Args:
-        labels: As they come, `[N]` or `[N, C]`.
-        metric: "mae" or "rmse" to read them as values, another to read them as classes.
-        level: Whose they are, "node" or "graph", for sentences.
-        title: Of the data, for sentences.
+    """Normalise labels `[N]` or `[N, C]` of a level ("node" or "graph") of some data.
 
     Returns:
-        For "mae" and "rmse" values, float32 `[N]` or `[N, C]`, NaN where unknown. Else classes, int64 `[N]`, negative
-        where unknown; or several yes-or-no labels, float32 `[N, C]`, NaN where unknown.
+        For the metrics "mae" and "rmse" values, float32 `[N]` or `[N, C]`, NaN if unknown. Else classes, int64 `[N]`,
+        negative if unknown; or several yes-or-no labels, float32 `[N, C]`, NaN if unknown.
     """
     labels = as_columns(labels)
     if labels.dtype.kind not in "biuf":
-        raise GpmError(f"the {level} labels of {title} are {labels.dtype}; number the classes 0, 1, 2, and so on.")
+        raise GpmError(f"The {level} labels of {title} are {labels.dtype}; number the classes 0, 1, 2, and so on.")
     read = _as_values if metric in VALUE_METRICS else _as_classes if labels.ndim == 1 else _as_several
     form = read(labels, level, title)
     if not is_labelled(form).any():
-        raise GpmError(f"all {level}s of {title} are without a label; give at least some of them a y.")
+        raise GpmError(f"All {level}s of {title} are without a label; give at least some of them a y.")
     return form
 
 
 def as_columns(labels: NDArray) -> NDArray:
-    """Labels `[N]`, or `[N, C]` with C > 1."""
+    """Return labels as `[N]`, or as `[N, C]` with C > 1."""
     return labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
 
 
 def guess_metric(labels: NDArray, *, whole: bool) -> str:
-    """The metric that labels ask for by what they look like.
-
-    Args:
-        labels: As they come.
-        whole: Floats that are whole numbers are classes, as labels of nodes are; else 0.0 and 1.0 alone are.
-    """
+    """Guess the metric of labels. Floats that are whole numbers are classes if `whole`; else only 0.0 and 1.0 are."""
     labels = as_columns(labels)
     if np.issubdtype(labels.dtype, np.floating):
         known = labels[np.isfinite(labels)]
@@ -55,15 +44,20 @@ def guess_metric(labels: NDArray, *, whole: bool) -> str:
     return "accuracy" if labels.ndim == 1 else "roc_auc"
 
 
+def are_classes(labels: NDArray) -> bool:
+    """Check whether labels are one class per instance."""
+    return labels.ndim == 1 and bool(np.issubdtype(labels.dtype, np.integer))
+
+
 def count_outputs(labels: NDArray) -> int:
-    """Classes, or labels or values each where there are such."""
+    """Return the number of classes; for yes-or-no labels and values, the number of columns."""
     if np.issubdtype(labels.dtype, np.floating):
         return 1 if labels.ndim == 1 else labels.shape[1]
     return int(labels.max()) + 1
 
 
 def is_yes_or_no(labels: NDArray) -> bool:
-    """Whether all that is known is 0 or 1."""
+    """Check whether all known labels are 0 or 1."""
     return bool(np.isin(labels[~np.isnan(labels)], (0, 1)).all())
 
 
@@ -97,7 +91,7 @@ def _as_classes(labels: NDArray, level: str, title: str) -> NDArray:
     whole = np.where(np.isnan(labels), -1, labels).astype(np.float64)  # halves know no 2**53
     if not (np.isfinite(whole) & (whole == np.floor(whole)) & (np.abs(whole) < 2**53)).all():
         raise GpmError(
-            f"the {level} labels of {title} are not whole numbers; number the classes 0, 1, 2, and so on, or choose "
+            f"The {level} labels of {title} are not whole numbers; number the classes 0, 1, 2, and so on, or choose "
             "--metric mae to predict values."
         )
     return whole.astype(np.int64)
@@ -109,7 +103,7 @@ def _as_several(labels: NDArray, level: str, title: str) -> NDArray:
     several[several == -1] = np.nan
     if not is_yes_or_no(several):
         raise GpmError(
-            f"the {level} labels of {title} have {labels.shape[1]} columns that are not 0 or 1; give yes-or-no labels, "
+            f"The {level} labels of {title} have {labels.shape[1]} columns that are not 0 or 1; give yes-or-no labels, "
             "or choose --metric mae to predict values."
         )
     return several

@@ -1,24 +1,22 @@
-"""The command `gpm data check`: proof that the parts of a split do not overlap and nothing held out is seen."""
+"""Check splits for leakage: the parts do not overlap, and nothing that is held out can be seen."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpm.data.catalog import CATALOG, spell
 from gpm.data.graph_files import load_graph
-from gpm.data.link_data import LinkData, LinkSplit, load_link_data
+from gpm.data.link_data import LinkData, load_link_data
 from gpm.data.non_edges import contains, distinct, number_edges, number_pairs
-from gpm.data.splits import PARTS, Split
+from gpm.data.sources import load_task_data
+from gpm.data.splits import PARTS, LinkSplit, Split
+from gpm.data.task_data import TaskData
 from gpm.errors import GpmError
 from gpm.graph.graph import Graph
 from gpm.patterns.walks import has_edge, walk
-
-if TYPE_CHECKING:
-    from gpm.data.sources import TaskData
 
 HELD_OUT = ("val", "test")
 WALKS, LENGTH, MOST_STARTS = 64, 8, 4096  # walks from each end of a held-out edge; at most so many ends
@@ -26,30 +24,25 @@ FRESH, TURNS = 4096, 4  # training negatives of a step, and steps, that are look
 MOST_EDGES = 20_000_000  # above, the links of a dataset that is known for something else are left alone
 
 
-def check(source: str) -> None:
-    """Check the split of a run, or the usual split of a dataset, and print what was verified.
-
-    Args:
-        source: A run folder, a dataset's name, a saved graph's folder, an edge list or a PyG file.
-    """
-    for line in check_source(source):
-        print(line)
-
-
 def check_source(source: str) -> list[str]:
-    """What holds of the split of a run, or of the splits of a dataset with seed 0, line by line."""
-    from gpm.run.run import CONFIG, SPLIT
-
-    folder = Path(source).expanduser()
-    if (folder / CONFIG).is_file() and (folder / SPLIT).is_file():
-        return _check_run(folder)
-    lines, graph = _check_labelled(source)
-    if graph is None or graph.graph_ptr is None:
-        if graph is not None and graph.num_edges > MOST_EDGES:
+    """Check the splits of a dataset, a graph folder or a file with seed 0, and say line by line what holds."""
+    entry, lines = CATALOG.get(spell(source)), list[str]()
+    if (load_graph(source).y is not None) if entry is None else (entry.task != "link"):
+        data = load_task_data(source)
+        lines, graph = check_data(data, data.make_split(seed=0)), data.graph
+        if graph.graph_ptr is not None:
+            return lines
+        if graph.num_edges > MOST_EDGES:
             return [*lines, _line("links", f"not checked: {graph.num_edges:,} directed edges are many")]
-        data = load_link_data(source)
-        lines += check_links(data, data.make_split(seed=0))
-    return lines
+    links = load_link_data(source)
+    return lines + check_links(links, links.make_split(seed=0))
+
+
+def check_data(data: TaskData, split: Split) -> list[str]:
+    """Check a split of some data, and say line by line what holds."""
+    if isinstance(data, LinkData) and isinstance(split, LinkSplit):
+        return check_links(data, split)
+    return check_parts(split, data.num_instances)
 
 
 def check_parts(split: Split, count: int) -> list[str]:
@@ -59,10 +52,10 @@ def check_parts(split: Split, count: int) -> list[str]:
     ids = np.concatenate([getattr(split, part) for part in PARTS])
     if ids.size and not 0 <= ids.min() <= ids.max() < count:
         bad = ids[(ids < 0) | (ids >= count)][0]
-        raise GpmError(f"the split {split.name!r} names instance {bad}, but there are {count:,}; make it again.")
+        raise GpmError(f"The split {split.name!r} names instance {bad}, but there are {count:,}; make it again.")
     if (twice := _first_twice(ids)) is not None:
         a, b = (PARTS[owner[i]] for i in twice)
-        raise GpmError(f"instance {ids[twice[0]]} is in {a} and in {b} of the split {split.name!r}; make it again.")
+        raise GpmError(f"Instance {ids[twice[0]]} is in {a} and in {b} of the split {split.name!r}; make it again.")
     return [
         _line("split", f"{split.name}, digest {split.digest}"),
         _line("parts", f"{sizes} of {count:,}; none is in two parts"),
@@ -70,15 +63,11 @@ def check_parts(split: Split, count: int) -> list[str]:
 
 
 def check_links(data: LinkData, split: LinkSplit) -> list[str]:
-    """Verify that nothing held out can be seen; under `paper`, and of what is published so, count what can.
+    """Verify that nothing held out can be seen, and say so line by line; raise an error that names the first pair.
 
-    Returns:
-        What was verified, with counts, line by line.
-
-    Raises:
-        GpmError: Names the first pair that breaks a law.
+    Under the protocol `paper`, and for published splits, leaks are counted instead.
     """
-    walked = data.walked(split)
+    walked = data.walked_graph(split)
     lines = [_line("links", f"{data.title}, {split.name}, digest {split.digest}")]
     if split.protocol == "paper":
         return lines + _count_leaks(split, data.graph, walked)
@@ -96,7 +85,7 @@ def check_links(data: LinkData, split: LinkSplit) -> list[str]:
 
 
 def _check_edges(data: LinkData, split: LinkSplit) -> str:
-    """Edges are edges of the graph, each in one part, whichever way round."""
+    """Check that edges are edges of the graph, each in one part, in either direction."""
     parts = [split.edges_of(part) for part in PARTS]
     pairs, owner = np.concatenate(parts), np.repeat(PARTS, [len(part) for part in parts])
     numbers = number_pairs(pairs)
@@ -113,7 +102,7 @@ def _check_edges(data: LinkData, split: LinkSplit) -> str:
 
 
 def _check_negatives(data: LinkData, split: LinkSplit) -> str:
-    """Negatives are non-edges, each in one part."""
+    """Check that negatives are non-edges, each in one part."""
     parts = [split.negatives_of(part) for part in HELD_OUT]
     pairs, owner = np.concatenate(parts), np.repeat(HELD_OUT, [len(part) for part in parts])
     numbers = number_pairs(pairs)
@@ -131,7 +120,7 @@ def _check_negatives(data: LinkData, split: LinkSplit) -> str:
 
 
 def _check_walked(data: LinkData, split: LinkSplit, walked: Graph, held: NDArray) -> str:
-    """No held-out edge is in the walked graph, and no training edge is missing."""
+    """Check that no held-out edge is in the walked graph, and no training edge is missing."""
     for pairs in (held, held[:, ::-1]):
         if (seen := np.flatnonzero(has_edge(walked, pairs[:, 0], pairs[:, 1]))).size:
             _refuse(data.graph, split, pairs[seen[0]], "is held out but is in the walked graph")
@@ -143,49 +132,46 @@ def _check_walked(data: LinkData, split: LinkSplit, walked: Graph, held: NDArray
 
 
 def _check_walks(graph: Graph, walked: Graph, held: NDArray) -> str:
-    """No walk from an end of a held-out edge crosses one."""
+    """Check that no walk from an end of a held-out edge crosses one."""
     ends = distinct(held)
     starts = ends[np.linspace(0, len(ends) - 1, min(len(ends), MOST_STARTS)).astype(np.int64)]
     nodes, _ = walk(walked, starts[:, None], np.arange(WALKS), LENGTH)
     steps = np.stack([nodes[..., :-1], nodes[..., 1:]], axis=-1).reshape(-1, 2)
     if (crossed := np.flatnonzero(contains(distinct(number_pairs(held)), number_pairs(steps)))).size:
         a, b = (graph.name(int(node)) for node in steps[crossed[0]])
-        raise GpmError(f"a walk goes from {a!r} to {b!r}, which is held out; do not walk this graph.")
+        raise GpmError(f"A walk goes from {a!r} to {b!r}, which is held out; do not walk this graph.")
     drawn = f"{len(steps):,} steps of {WALKS} walks from each of {len(starts):,} ends"
     return _line("walks", f"{drawn} of held-out edges; none crosses one")
 
 
 def _check_fresh(data: LinkData, split: LinkSplit) -> str:
-    """Training negatives are non-edges and no negatives of val or test."""
+    """Check that training negatives are non-edges and no negatives of val or test."""
     drawn = np.concatenate([data.draw_negatives(split, FRESH, seed=0, turn=turn) for turn in range(TURNS)])
     numbers = number_pairs(drawn)
     taken = distinct(np.concatenate([number_edges(data.graph), number_pairs(split.pairs)]))
     if (wrong := np.flatnonzero((numbers < 0) | contains(taken, numbers))).size:
-        _refuse(
-            data.graph, split, drawn[wrong[0]], "is drawn as a training negative but is an edge or a saved negative"
-        )
+        what = "is drawn as a training negative but is an edge or a saved negative"
+        _refuse(data.graph, split, drawn[wrong[0]], what)
     return _line("training", f"{len(drawn):,} fresh negatives of {TURNS} steps; none is an edge or a saved negative")
 
 
 def _count_published(split: LinkSplit) -> list[str]:
-    """What a published split holds; what it repeats is counted and not refused."""
+    """Describe a published split; repeated pairs are counted and not refused."""
     train, lines = distinct(number_pairs(split.edges_of("train"))), []
     for part in HELD_OUT:
         yes, no = number_pairs(split.edges_of(part)), number_pairs(split.negatives_of(part))
         again = int(contains(train, yes).sum())
         loops, edges = int((no < 0).sum()), int(contains(distinct(np.concatenate([train, yes])), no).sum())
-        lines.append(
-            _line(
-                part,
-                f"{len(yes):,} edges, of which {again:,} are training pairs too (published so); {len(no):,} negatives, "
-                f"of which {loops:,} pair a node with itself and {edges:,} are edges of train or {part} (published so)",
-            )
+        facts = (
+            f"{len(yes):,} edges, of which {again:,} are training pairs too (published so); {len(no):,} negatives, "
+            f"of which {loops:,} pair a node with itself and {edges:,} are edges of train or {part} (published so)"
         )
+        lines.append(_line(part, facts))
     return [_line("train", f"{len(train):,} pairs with an edge"), *lines]
 
 
 def _count_leaks(split: LinkSplit, graph: Graph, walked: Graph) -> list[str]:
-    """What a model can see of the test edges under the paper's protocol."""
+    """Count what a model can see of the test edges under the paper's protocol."""
     train, test, no = split.edges_of("train"), split.edges_of("test"), split.negatives_of("test")
     keys = distinct(train[:, 0] * split.num_nodes + train[:, 1])
     reverse = float(contains(keys, test[:, 1] * split.num_nodes + test[:, 0]).mean())
@@ -203,45 +189,14 @@ def _count_leaks(split: LinkSplit, graph: Graph, walked: Graph) -> list[str]:
 
 
 def _share_met(walked: Graph, pairs: NDArray) -> float:
-    """The share of pairs whose second node lies on a walk of the first."""
+    """Return the share of pairs whose second node lies on a walk of the first."""
     some = pairs[np.linspace(0, len(pairs) - 1, min(len(pairs), MOST_STARTS)).astype(np.int64)]
     nodes, _ = walk(walked, some[:, :1], np.arange(WALKS), LENGTH)
     return float((nodes == some[:, 1, None, None]).any(axis=(1, 2)).mean())
 
 
-def _check_run(folder: Path) -> list[str]:
-    from gpm.run.run import RESULT, SPLIT, Run
-
-    run = Run(folder)
-    split = run.split
-    if not run.config.data:
-        raise GpmError(f"{folder} was trained on a graph in memory; give it to gpm.data.leakage.check_links in Python.")
-    if (folder / RESULT).is_file() and (scored := run.result.get("split_digest")) != split.digest:
-        raise GpmError(
-            f"the figures in {folder} are of the split {scored}, but {SPLIT} is {split.digest}; train again."
-        )
-    if isinstance(run.data, LinkData) and isinstance(split, LinkSplit):
-        return check_links(run.data, split)
-    return check_parts(split, _count_instances(run.data))
-
-
-def _check_labelled(source: str) -> tuple[list[str], Graph | None]:
-    """The split of labelled nodes or graphs, and the graph; nothing where links are all there is to predict."""
-    from gpm.data.sources import load_task_data
-
-    entry = CATALOG.get(spell(source))
-    if (load_graph(source).y is None) if entry is None else (entry.task == "link"):
-        return [], None
-    data = load_task_data(source)
-    return check_parts(data.make_split(seed=0), _count_instances(data)), data.graph
-
-
-def _count_instances(data: TaskData) -> int:
-    return data.graph.num_graphs if data.level == "graph" else data.graph.num_nodes
-
-
 def _first_twice(numbers: NDArray[np.int64]) -> tuple[int, int] | None:
-    """The places of a number that is there twice; None if all differ."""
+    """Return the first two indices of a repeated number; None if all differ."""
     order = np.argsort(numbers, kind="stable")
     same = np.flatnonzero(numbers[order][1:] == numbers[order][:-1])
     return (int(order[same[0]]), int(order[same[0] + 1])) if same.size else None
@@ -249,7 +204,7 @@ def _first_twice(numbers: NDArray[np.int64]) -> tuple[int, int] | None:
 
 def _refuse(graph: Graph, split: LinkSplit, pair: NDArray, what: str) -> NoReturn:
     a, b = (graph.name(int(node)) for node in pair)
-    raise GpmError(f"the pair {a!r} and {b!r} {what} (split {split.name!r}); make the split again.")
+    raise GpmError(f"The pair {a!r} and {b!r} {what} (split {split.name!r}); make the split again.")
 
 
 def _line(key: str, value: str) -> str:

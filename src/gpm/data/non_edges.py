@@ -1,4 +1,4 @@
-"""Unordered pairs of nodes: numbered without gaps, drawn among those without an edge, taken out of a graph.
+"""Unordered pairs of nodes: numbered without gaps, drawn among the non-edges, removed from a graph.
 
 The pair {u, v} with u < v has the number v (v - 1) / 2 + u, so the pairs of N nodes are 0 to N (N - 1) / 2 - 1. Of the
 pairs outside a sorted list of numbers b, the one of rank r has the number r + |{i : b[i] - i <= r}|. A uniform draw
@@ -22,19 +22,19 @@ _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
 def count_pairs(num_nodes: int) -> int:
-    """How many unordered pairs there are."""
+    """Return the number of unordered pairs."""
     return num_nodes * (num_nodes - 1) // 2
 
 
 def number_pairs(pairs: NDArray) -> NDArray[np.int64]:
-    """The numbers of pairs `[..., 2]`, the same for either order; -1 for a node with itself."""
+    """Return the numbers of pairs `[..., 2]`, the same for either order; -1 for a node with itself."""
     first, second = pairs[..., 0].astype(np.int64), pairs[..., 1].astype(np.int64)
     low, high = np.minimum(first, second), np.maximum(first, second)
     return np.where(low == high, -1, high * (high - 1) // 2 + low)
 
 
 def name_pairs(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The pairs `[..., 2]`, smaller node first, that have these numbers."""
+    """Return the pairs `[..., 2]`, smaller node first, that have these numbers."""
     high = ((1 + np.sqrt(8.0 * numbers + 1)) / 2).astype(np.int64)
     high -= high * (high - 1) // 2 > numbers  # the root is rounded: one too high, or one too low
     high += high * (high + 1) // 2 <= numbers
@@ -42,23 +42,23 @@ def name_pairs(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def number_edges(graph: Graph) -> NDArray[np.int64]:
-    """The numbers of all pairs with an edge in either direction, ascending; self-loops are no pairs."""
+    """Return the numbers of all pairs with an edge in either direction, ascending; self-loops are no pairs."""
     return distinct(number_pairs(graph.edge_index().T))
 
 
 def distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The numbers of pairs, ascending, each once and without -1."""
-    found = np.sort(numbers, axis=None)  # np.unique would take fifty times as long
-    first: NDArray[np.bool_] = np.diff(found, prepend=-1) != 0
-    return np.asarray(found[first & (found >= 0)])
+    """Return the numbers of pairs, ascending, each once and without -1."""
+    ordered = np.sort(numbers, axis=None)  # np.unique would take fifty times as long
+    first: NDArray[np.bool_] = np.diff(ordered, prepend=-1) != 0
+    return np.asarray(ordered[first & (ordered >= 0)])
 
 
 def contains(numbers: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which of the wanted numbers are among ascending ones."""
+    """Check which of the wanted numbers are among ascending ones."""
     if not len(numbers):
         return np.zeros(wanted.shape, dtype=np.bool_)
-    place = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
-    return np.asarray(numbers[place] == wanted, dtype=np.bool_)
+    index = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
+    return np.asarray(numbers[index] == wanted, dtype=np.bool_)
 
 
 class FreePairs:
@@ -75,38 +75,35 @@ class FreePairs:
         self._before = listed - np.arange(len(listed))  # free pairs below each taken one
 
     def pick(self, ranks: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The free pairs `[..., 2]` of ranks 0 to size - 1, smaller node first."""
+        """Return the free pairs `[..., 2]` of ranks 0 to size - 1, smaller node first."""
         return name_pairs(ranks + np.searchsorted(self._before, ranks, side="right"))
 
     def sample(self, count: int, seed: int) -> NDArray[np.int64]:
-        """Different free pairs `[count, 2]`, in random order."""
+        """Draw different free pairs `[count, 2]`, in random order."""
         random = np.random.Generator(np.random.PCG64([seed, 1]))  # not the stream that draws the parts
         return self.pick(random.permutation(random.choice(self.size, count, replace=False, shuffle=False)))
 
     def draw(self, count: int, seed: int, turn: int) -> NDArray[np.int64]:
-        """Free pairs `[count, 2]`, each uniform and on its own: pair i is a function of (seed, turn, i)."""
+        """Draw independent uniform free pairs `[count, 2]`: pair i is a function of (seed, turn, i)."""
         if self.size < 1:
-            raise GpmError("every pair of nodes is an edge or a saved negative; nothing is left to draw.")
+            raise GpmError("Every pair of nodes is an edge or a saved negative; nothing is left to draw.")
         return self.pick(_below(_bits(seed, turn, count, 0), self.size))
 
 
 def draw_any(num_nodes: int, count: int, seed: int, turn: int) -> NDArray[np.int64]:
-    """Ordered pairs `[count, 2]` of any nodes, an edge or not: pair i is a function of (seed, turn, i)."""
+    """Draw ordered pairs `[count, 2]` of any nodes, an edge or not: pair i is a function of (seed, turn, i)."""
     nodes = np.array(num_nodes)
     return np.stack([below_array(_bits(seed, turn, count, end), nodes) for end in (0, 1)], axis=-1)
 
 
 def drop_edges(graph: Graph, pairs: NDArray) -> Graph:
-    """The graph without the edges between pairs of nodes `[P, 2]`, in both directions and with all parallels."""
+    """Return the graph without the edges between pairs of nodes `[P, 2]`, in both directions, parallel ones too."""
     gone = distinct(number_pairs(pairs))
     return _keep_entries(graph, ~contains(gone, number_pairs(graph.edge_index().T)))
 
 
 def hide_edges(graph: Graph, pairs: NDArray) -> Graph:
-    """The same, where edges keep their ids and attributes, so that what was made for the graph still goes with it.
-
-    The census stays as it was: this is for a few edges of a graph that may have very many.
-    """
+    """Drop a few edges of a graph that may have very many: edges keep their ids and attributes, the census stays."""
     rows = []
     for source, target in np.concatenate([pairs, pairs[:, ::-1]]).tolist():
         first, last = graph.indptr[source] + np.searchsorted(graph.neighbors(source), [target, target + 1])
@@ -128,7 +125,7 @@ def hide_edges(graph: Graph, pairs: NDArray) -> Graph:
 
 
 def _keep_entries(graph: Graph, kept: NDArray[np.bool_]) -> Graph:
-    """The graph with some of its entries `[E]`; attributes of edges that are gone are gone too."""
+    """Return the graph with some of its entries `[E]`, and the attributes of these."""
     indptr = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])[graph.indptr]
     indices = graph.indices[kept]
     weight = None if graph.edge_weight is None else graph.edge_weight[kept]
@@ -149,7 +146,7 @@ def _keep_entries(graph: Graph, kept: NDArray[np.bool_]) -> Graph:
 
 
 def _recount(graph: Graph, indptr: NDArray, indices: NDArray) -> Census:
-    """The census of what is left, as if it had been given so."""
+    """Count the census of the remaining entries."""
     loops = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr)) == indices
     repeats, mirrored = csr.count_duplicates(indptr, indices)[0], graph.census.mirrored
     symmetric = csr.is_symmetric(indptr, indices)
@@ -169,7 +166,7 @@ def _recount(graph: Graph, indptr: NDArray, indices: NDArray) -> Census:
 
 
 def _bits(seed: int, turn: int, count: int, step: int) -> NDArray[np.uint64]:
-    """64 random bits for each of `count` draws, by the generator of `gpm.random_bits`."""
+    """Return 64 random bits for each of `count` draws, by the generator of `gpm.random_bits`."""
     key = make_key(seed, _NEGATIVES) ^ whole_number(turn, "turn")
     mixed = mix_array(np.array([key & MASK], dtype=np.uint64))
     numbers: NDArray[np.uint64] = np.arange(count).astype(np.uint64)

@@ -1,8 +1,8 @@
 """OGB's node and link datasets, read from OGB's own files.
 
 Tables have no header and one row per edge, node or member of a part; parts of link datasets are stored dictionaries of
-arrays. The graph is kept beside the files as a saved `Graph`, so that it is read once and mapped from disk ever after.
-The `ogb` package is not needed: it asks before it downloads, and its stored objects do not load with current torch.
+arrays. The graph is saved next to the files, so that they are read once. The `ogb` package is not needed: it asks
+before it downloads, and its stored objects do not load with current torch.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpm.data.catalog import copy_raw
-from gpm.data.link_data import LinkSplit
 from gpm.data.non_edges import name_pairs, number_edges
-from gpm.data.splits import PARTS, Masks, Split
+from gpm.data.splits import PARTS, LinkSplit, Masks, Split
 from gpm.errors import GpmError
 from gpm.graph.coerce import as_array
 from gpm.graph.folder import HEADER
@@ -36,14 +35,8 @@ _PARTS = ("train", "valid", "test")
 
 @dataclass(frozen=True)
 class Source:
-    """A dataset on OGB's server.
-
-    Attributes:
-        kind: Its folder there.
-        archive: Its archive there, and the folder inside.
-        split: The folder of the published parts.
-        files: What a part is stored as.
-        tables: The tables that are read.
+    """A dataset on OGB's server: its folder (`kind`), its archive, the folder of its published split, the suffix of the
+    files of a part, and the tables to read.
     """
 
     kind: str
@@ -53,7 +46,7 @@ class Source:
     tables: tuple[str, ...]
 
     def needed(self, folder: Path) -> list[Path]:
-        """The files that must be there."""
+        """Return the required files."""
         tables = [folder / "raw" / f"{table}.csv.gz" for table in self.tables]
         return tables + [folder / "split" / self.split / f"{part}.{self.files}" for part in _PARTS]
 
@@ -75,7 +68,7 @@ LINKS = {
 
 
 def load_ogb(name: str) -> tuple[Graph, Masks]:
-    """The undirected graph of `arxiv` or `products`, and its published split.
+    """Load the undirected graph of `arxiv` or `products`, and its published split.
 
     The raw tables come from the data root, from `GPM_RAW`, or from OGB's server, in this order.
     """
@@ -84,27 +77,27 @@ def load_ogb(name: str) -> tuple[Graph, Masks]:
 
 
 def read_years(name: str) -> NDArray | None:
-    """The year of each node of `arxiv`, which OGB has in a table of its own; None where there is none."""
+    """Return the year of each node of `arxiv`, which OGB has in a separate table; None if there is no such table."""
     load_ogb(name)
     path = data_root() / "OGB" / f"ogbn_{name}" / "raw" / "node_year.csv.gz"
     return _read(path)[:, 0] if path.is_file() else None
 
 
 def load_ogb_links(name: str) -> tuple[Graph, LinkSplit]:
-    """The undirected graph of the training edges of `collab`, `ppa` or `ddi`, and the published split.
+    """Load the undirected graph of the training edges of `collab`, `ppa` or `ddi`, and the published split.
 
-    The graph is made of the published training part and of nothing else, so no held-out edge can be in it; weights of
-    equal edges are added up. Training edges are unordered pairs, each once; edges and negatives of the other parts are
-    as published. A pair may be published in several parts: in `collab`, authors who wrote together in several years.
+    The graph holds the published training edges only; weights of equal edges are added up. Training edges are unordered
+    pairs, each once; edges and negatives of the other parts are as published. A pair may be published in several parts:
+    in `collab`, authors who wrote together in several years.
     """
     graph, split = _load(f"ogbl-{name}", LINKS[f"ogbl-{name}"], _store_links)
     if not isinstance(split, LinkSplit):
-        raise GpmError(f"what is kept of 'ogbl-{name}' is not a split of links; remove it and load it again.")
+        raise GpmError(f"The saved 'ogbl-{name}' has no split of links; remove it and load it again.")
     return graph, split
 
 
 def _load(name: str, source: Source, store: Callable[[Source, Path], None]) -> tuple[Graph, Split]:
-    """What is kept of a dataset, which is read from its files the first time."""
+    """Open the saved graph and split of a dataset, which are made from its files the first time."""
     folder = data_root() / "OGB" / name.replace("-", "_")
     if not is_stored(folder):
         _provide(name, source, folder)
@@ -112,16 +105,16 @@ def _load(name: str, source: Source, store: Callable[[Source, Path], None]) -> t
     try:
         return Graph.open(folder / "graph"), Split.load(folder / "split.npz")
     except GpmError as error:
-        raise GpmError(f"what is kept of {name!r} is damaged ({error}) Remove {folder} and load it again.") from None
+        raise GpmError(f"The saved {name!r} is damaged ({error}) Remove {folder} and load it again.") from None
 
 
 def is_stored(folder: Path) -> bool:
-    """Whether a dataset was read before."""
+    """Check whether a dataset was read before."""
     return (folder / "graph" / HEADER).is_file() and (folder / "split.npz").is_file()
 
 
 def to_pyg(graph: Graph, masks: Masks) -> Data:
-    """The graph as a PyG `Data` with `train_mask`, `val_mask` and `test_mask`."""
+    """Return the graph as a PyG `Data` with `train_mask`, `val_mask` and `test_mask`."""
     import torch
 
     data: Any = graph.to_pyg()
@@ -131,7 +124,7 @@ def to_pyg(graph: Graph, masks: Masks) -> Data:
 
 
 def _provide(name: str, source: Source, folder: Path) -> None:
-    """Bring the files into the data root if they are not there."""
+    """Copy or download the files into the data root if they are missing."""
     for part in ("raw", "split"):
         copy_raw(f"OGB/{folder.name}/{part}")
     if all(path.is_file() for path in source.needed(folder)):
@@ -141,12 +134,12 @@ def _provide(name: str, source: Source, folder: Path) -> None:
     except (OSError, zipfile.BadZipFile) as error:
         where = f"OGB/{folder.name}/raw and OGB/{folder.name}/split"
         raise GpmError(
-            f"could not load {name!r} ({error}); without a connection, let GPM_RAW name a folder with {where}."
+            f"Could not load {name!r} ({error}); without a connection, let GPM_RAW name a folder with {where}."
         ) from error
 
 
 def _download(name: str, source: Source, folder: Path) -> None:
-    """Fetch and unpack OGB's archive beside its place, then move each file into it."""
+    """Download and unpack OGB's archive into a scratch folder, then move each file."""
     from torch_geometric.data import download_url, extract_zip
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -161,11 +154,11 @@ def _download(name: str, source: Source, folder: Path) -> None:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 file.rename(target)
     if missing := [path for path in source.needed(folder) if not path.is_file()]:
-        raise GpmError(f"the archive of {name!r} holds no {missing[0].relative_to(folder)}; OGB may have changed it.")
+        raise GpmError(f"The archive of {name!r} holds no {missing[0].relative_to(folder)}; OGB may have changed it.")
 
 
 def check_members(archive: Path) -> None:
-    """Refuse an archive with a member that would be written outside the folder it is unpacked in."""
+    """Refuse an archive with a member that would be written outside its folder."""
     with zipfile.ZipFile(archive) as content:
         for member in content.namelist():
             path = PurePosixPath(member.replace("\\", "/"))
@@ -176,7 +169,7 @@ def check_members(archive: Path) -> None:
 
 
 def _store_nodes(source: Source, folder: Path) -> None:
-    """Read the tables, and keep the split and the graph beside them."""
+    """Read the tables, and save the split and the graph."""
     edges, features, labels, count = (_read(folder / "raw" / f"{table}.csv.gz") for table in source.tables)
     split_folder = folder / "split" / source.split
     train, val, test = (_read(split_folder / f"{part}.csv.gz")[:, 0] for part in _PARTS)
@@ -189,7 +182,7 @@ def _store_nodes(source: Source, folder: Path) -> None:
 
 
 def _store_links(source: Source, folder: Path) -> None:
-    """Read the parts and tables, and keep the split and the graph of the training part beside them."""
+    """Read the parts and tables, and save the split and the graph of the training part."""
     tables = {table: _read(folder / "raw" / f"{table}.csv.gz") for table in source.tables}
     split_folder = folder / "split" / source.split
     train, val, test = (_read_part(split_folder / f"{part}.pt") for part in _PARTS)
@@ -202,7 +195,7 @@ def _store_links(source: Source, folder: Path) -> None:
         split = LinkSplit.assemble(edges, [val["edge_neg"], test["edge_neg"]], "strict public", "strict", count)
     except (KeyError, IndexError, ValueError) as error:
         reason = str(error).rstrip(".")
-        raise GpmError(f"the parts in {split_folder} do not make a split ({reason}); load the dataset again.") from None
+        raise GpmError(f"The parts in {split_folder} do not make a split ({reason}); load the dataset again.") from None
     _keep(folder, graph, split)
 
 
@@ -212,7 +205,7 @@ def _keep(folder: Path, graph: Graph, split: Split) -> None:
 
 
 def _read_part(path: Path) -> dict[str, NDArray]:
-    """The arrays of a part, which NumPy or torch has stored; nothing in the file is executed."""
+    """Read the arrays of a part, stored by NumPy or torch; nothing in the file is executed."""
     import torch
 
     multiarray: Any = np.zeros(0).__reduce__()[0]  # what rebuilds an array, by its names in NumPy 1 and 2
@@ -229,7 +222,7 @@ def _read_part(path: Path) -> dict[str, NDArray]:
 
 
 def _read(path: Path) -> NDArray:
-    """A table as an array: features as float32, everything else as whole numbers."""
+    """Read a table as an array: features as float32, everything else as whole numbers."""
     import pandas as pd  # type: ignore[import-untyped, unused-ignore]
 
     kind = np.float32 if path.name.startswith("node-feat") else np.int64

@@ -1,34 +1,36 @@
-"""Which instances train, which validate and which test: drawn, or published with the data; saved with a digest."""
+"""Splits into train, validation and test: drawn, or published with the data; saved with a digest."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpm.errors import GpmError, whole_number
+from gpm.graph.coerce import check_choice
 from gpm.io.archives import check_zip
 from gpm.io.atomic import replacing
 
 PARTS = ("train", "val", "test")
+Protocol = Literal["strict", "paper"]
 _SHOWN = 5  # graphs or classes that a warning names
 _log = logging.getLogger("gpm")
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """The instances of each part, and how they came about.
+    """The instances of each part.
 
     Attributes:
         train, val, test: Ids of the instances, ascending; no id is in two parts.
-        name: In words, such as "random 60/20/20, seed 0" or "public 3 of 10".
+        name: How the split was made, such as "random 60/20/20, seed 0" or "public 3 of 10".
     """
 
     train: NDArray[np.int64]
@@ -43,9 +45,9 @@ class Split:
             object.__setattr__(self, part, ids)
         together = np.sort(np.concatenate([self.train, self.val, self.test]))
         if (twice := together[:-1][together[:-1] == together[1:]]).size:
-            raise GpmError(f"instance {twice[0]} is twice in the split {self.name!r}; put each into one part only.")
+            raise GpmError(f"Instance {twice[0]} is twice in the split {self.name!r}; put each into one part only.")
         if together.size and together[0] < 0:
-            raise GpmError(f"the split {self.name!r} holds the id {together[0]}; ids count from 0.")
+            raise GpmError(f"The split {self.name!r} holds the id {together[0]}; ids count from 0.")
 
     @cached_property
     def digest(self) -> str:
@@ -61,26 +63,25 @@ class Split:
         return digest.hexdigest()[:16]
 
     def extras(self) -> dict[str, NDArray]:
-        """What a kind of split has besides its parts: arrays of little-endian numbers or text, by name in the file."""
+        """Return further arrays of a kind of split, little-endian, by their names in the file."""
         return {}
 
+    def inputs(self, ids: NDArray) -> NDArray:
+        """Return what a model reads for some ids of the split: nodes or graphs `[B]`, or pairs of nodes `[B, 2]`."""
+        return ids
+
     def save(self, path: str | Path) -> None:
-        """Write the split and its digest as an `.npz` file, which is there complete or not at all."""
-        facts: dict[str, Any] = {part: getattr(self, part).astype("<i8") for part in PARTS} | self.extras()
+        """Write the split and its digest atomically as an `.npz` file."""
+        arrays: dict[str, Any] = {part: getattr(self, part).astype("<i8") for part in PARTS} | self.extras()
         with replacing(Path(path)) as scratch, scratch.open("wb") as file:
-            np.savez(file, **facts, name=np.array(self.name), digest=np.array(self.digest))
+            np.savez(file, **arrays, name=np.array(self.name), digest=np.array(self.digest))
 
     @classmethod
     def load(cls, path: str | Path, *, follow: bool = True) -> Self:
-        """Read what `save` wrote; a file whose ids are not those of its digest is refused.
-
-        Args:
-            path: The file.
-            follow: Whether it may be a symbolic link.
-        """
+        """Read a saved split; one that does not match its digest is refused. `follow` allows a symbolic link."""
         path = Path(path)
         if not path.is_file():
-            raise GpmError(f"there is no split {path}; save one with Split.save.")
+            raise GpmError(f"There is no split {path}; save one with Split.save.")
         try:
             check_zip(path, follow=follow)
             with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
@@ -96,17 +97,110 @@ class Split:
         return split
 
 
+@dataclass(frozen=True, eq=False)
+class LinkSplit(Split):
+    """The pairs of each part, without negatives of the training part: these are drawn in every step.
+
+    Attributes:
+        train: Rows of `pairs` that are training edges.
+        val, test: Rows that are edges or negatives of the part.
+        pairs: Nodes `[P, 2]`: training edges, then edges and negatives of val, then edges and negatives of test.
+        labels: 1 for an edge, 0 for a negative `[P]`.
+        protocol: "strict" or "paper".
+        num_nodes: Number of nodes of the graph.
+    """
+
+    pairs: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    protocol: Protocol
+    num_nodes: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("protocol", self.protocol, get_args(Protocol))
+        for name, shape in (("pairs", (len(self.labels), 2)), ("labels", (len(self.pairs),))):
+            array = np.array(getattr(self, name), dtype=np.int64)
+            if array.shape != shape:
+                raise GpmError(f"{name} of the split {self.name!r} must have shape {list(shape)}, got {array.shape}.")
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+        if self.pairs.size and not 0 <= self.pairs.min() <= self.pairs.max() < self.num_nodes:
+            raise GpmError(f"The split {self.name!r} pairs nodes that are not among 0 to {self.num_nodes - 1}.")
+        if max((getattr(self, part)[-1] for part in PARTS if len(getattr(self, part))), default=-1) >= len(self.pairs):
+            raise GpmError(f"The split {self.name!r} names a pair that it does not hold; make it again.")
+        if not np.isin(self.labels, (0, 1)).all() or not self.labels[self.train].all():
+            raise GpmError(f"Labels of the split {self.name!r} must be 0 or 1, and 1 in the training part.")
+
+    @classmethod
+    def assemble(
+        cls, edges: list[NDArray], negatives: list[NDArray], name: str, protocol: Protocol, num_nodes: int
+    ) -> LinkSplit:
+        """Make a split from the edges `[_, 2]` of train, val and test and the negatives of val and test."""
+        blocks = [edges[0], edges[1], negatives[0], edges[2], negatives[1]]
+        sizes = [len(block) for block in blocks]
+        labels = np.repeat([1, 1, 0, 1, 0], sizes)
+        train, val, test = np.split(np.arange(len(labels)), np.cumsum(sizes)[[0, 2]])
+        return cls(train, val, test, name, np.concatenate(blocks), labels, protocol, num_nodes)
+
+    def inputs(self, ids: NDArray) -> NDArray:
+        return np.asarray(self.pairs[ids])
+
+    def edges_of(self, *parts: str) -> NDArray[np.int64]:
+        """Return the edges `[_, 2]` of some parts."""
+        return self._of(parts, 1)
+
+    def negatives_of(self, *parts: str) -> NDArray[np.int64]:
+        """Return the negatives `[_, 2]` of some parts; the training part has none."""
+        return self._of(parts, 0)
+
+    def _of(self, parts: tuple[str, ...], label: int) -> NDArray[np.int64]:
+        ids = np.concatenate([getattr(self, part) for part in parts])
+        chosen: NDArray[np.int64] = self.pairs[ids[self.labels[ids] == label]]
+        return chosen
+
+    def extras(self) -> dict[str, NDArray]:
+        return {
+            "pairs": self.pairs.astype("<i8"),
+            "labels": self.labels.astype("<i8"),
+            "protocol": np.array(self.protocol, dtype="<U6"),
+            "num_nodes": np.array(self.num_nodes, dtype="<i8"),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class DomainSplit(Split):
+    """Parts of two domains. `train` is of the source, `test` of the target, `val` of the one that chooses the epoch.
+
+    Attributes:
+        other: The validation part of the other domain.
+        chosen_on: The domain of `val`: "source" or "target".
+    """
+
+    other: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    chosen_on: str = "source"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        other = np.sort(np.asarray(self.other, dtype=np.int64))
+        other.flags.writeable = False
+        object.__setattr__(self, "other", other)
+        held = np.concatenate([self.train, self.val, self.test])
+        if np.isin(other, held).any() or (other.size and other[0] < 0):
+            raise GpmError(f"A node of the split {self.name!r} is in two parts; put each into one only.")
+        if self.chosen_on not in ("source", "target"):
+            raise GpmError(f"The split {self.name!r} is chosen on {self.chosen_on!r}, which is no domain.")
+
+    def extras(self) -> dict[str, NDArray]:
+        return {"other": self.other.astype("<i8"), "chosen_on": np.array(self.chosen_on)}
+
+
 def _restore(stored: Any) -> Split:
-    """The split in an open archive, of whatever kind it is."""
+    """Return the split in an open archive, of whatever kind it is."""
     parts = stored["train"], stored["val"], stored["test"], str(stored["name"])
     if "other" in stored:
-        from gpm.data.domain_data import DomainSplit
-
         return DomainSplit(*parts, stored["other"], str(stored["chosen_on"]))
     if "pairs" not in stored:
         return Split(*parts)
-    from gpm.data.link_data import LinkSplit
-
     protocol: Any = str(stored["protocol"])
     return LinkSplit(*parts, stored["pairs"], stored["labels"], protocol, int(stored["num_nodes"]))
 
@@ -126,11 +220,11 @@ class Masks:
         masks = [np.asarray(getattr(self, part)) for part in PARTS]
         masks = [m[:, 0] if m.ndim == 2 and m.shape[1] == 1 else m for m in masks]
         if any(m.dtype != bool or m.ndim not in (1, 2) for m in masks) or len({len(m) for m in masks}) != 1:
-            raise GpmError("the masks of a split must be boolean with a row per instance: [N] or [N, splits].")
+            raise GpmError("The masks of a split must be boolean with a row per instance: [N] or [N, splits].")
         columns = {m.shape[1] for m in masks if m.ndim == 2}
         if len(columns) > 1:
             raise GpmError(
-                f"the masks hold different numbers of splits ({sorted(columns)}); give as many of each part."
+                f"The masks hold different numbers of splits ({sorted(columns)}); give as many of each part."
             )
         for part, mask in zip(PARTS, masks, strict=True):
             wide = mask[:, None] if columns and mask.ndim == 1 else mask
@@ -138,34 +232,31 @@ class Masks:
 
     @property
     def count(self) -> int:
-        """The number of splits."""
+        """Return the number of splits."""
         return 1 if self.train.ndim == 1 else self.train.shape[1]
 
     def restrict(self, kept: NDArray[np.bool_]) -> Masks:
-        """The same parts without the instances that are not kept `[N]`."""
+        """Return the masks without the instances that are not kept `[N]`."""
         rows = kept if self.train.ndim == 1 else kept[:, None]
         return self if kept.all() else Masks(self.train & rows, self.val & rows, self.test & rows)
 
 
 def as_masks(part: NDArray | None) -> Masks | None:
-    """Parts given as 0, 1 and 2 `[N]`, by a column of the user's; None if there are none.
-
-    A column without one of the three is refused: other parts than the user's could train on what they meant to test.
-    """
+    """Return a user's column of parts 0, 1 and 2 `[N]` as masks; None if there is none. All parts must occur."""
     if part is None:
         return None
     masks = [np.asarray(part) == number for number in range(3)]
     empty = [name for name, mask in zip(PARTS, masks, strict=True) if not mask.any()]
     if empty:
         raise GpmError(
-            f"the column that says train, val and test has no row that says {empty[0]}; name some, or leave it out by "
+            f"The column that says train, val and test has no row that says {empty[0]}; name some, or leave it out by "
             "its role ignore."
         )
     return Masks(*masks)
 
 
 def warn_of_new_classes(labels: NDArray, split: Split, title: str) -> None:
-    """Say which classes are validated or tested, and were never trained on."""
+    """Warn of classes that are validated or tested, and never trained on."""
     seen, *held = (labels[getattr(split, part)] for part in PARTS)
     new = np.setdiff1d(np.concatenate(held), seen)
     if new.size:
@@ -174,13 +265,13 @@ def warn_of_new_classes(labels: NDArray, split: Split, title: str) -> None:
 
 
 def name_some(numbers: NDArray) -> str:
-    """Some numbers, and how many more there are."""
+    """Return the first numbers as text, and how many more there are."""
     more = len(numbers) - _SHOWN
     return ", ".join(map(str, numbers[:_SHOWN])) + (f" and {more:,} more" if more > 0 else "")
 
 
 def public_split(masks: Masks, seed: int) -> Split:
-    """The published split of a seed: of S splits, number `seed % S`."""
+    """Return the published split of a seed: of S splits, number `seed % S`."""
     column = _as_seed(seed) % masks.count
     parts = (masks.train, masks.val, masks.test)
     train, val, test = (np.flatnonzero(mask if mask.ndim == 1 else mask[:, column]) for mask in parts)
@@ -200,9 +291,9 @@ def random_split(
         labels: `[N]` or `[N, C]`. An instance is in no part if its label is negative (integers), NaN (floats), or a
             row of NaN (several labels).
         fractions: Shares of train, val and test: "60/20/20" or (0.6, 0.2, 0.2).
-        seed: Of NumPy's PCG64.
+        seed: Seed of NumPy's PCG64.
         stratify: Give each class its share of each part, up to rounding; the sizes of the parts stay the same.
-        what: The instances in words, for the sentence about too few of them.
+        what: Name of the instances in error messages.
     """
     shares = parse_fractions(fractions)
     shown = _show(shares)
@@ -280,22 +371,22 @@ def group_split(labels: NDArray, groups: NDArray, fractions: str, name: str) -> 
 
 
 def is_labelled(labels: NDArray) -> NDArray[np.bool_]:
-    """Which instances have a label `[N]`."""
+    """Return the mask of instances that have a label `[N]`."""
     rows = labels.reshape(len(labels), -1 if labels.size else 0)
     known = ~np.isnan(rows) if np.issubdtype(rows.dtype, np.floating) else rows >= 0
     return np.asarray(known.any(axis=1), dtype=np.bool_)
 
 
 def parse_fractions(fractions: str | tuple[float, float, float]) -> tuple[Fraction, Fraction, Fraction]:
-    """Shares of train, val and test that add up to 1, exactly."""
+    """Return exact shares of train, val and test that add up to 1."""
     words = fractions.split("/") if isinstance(fractions, str) else [str(float(part)) for part in fractions]
     try:
-        given = [Fraction(word.strip()) for word in words]
+        shares = [Fraction(word.strip()) for word in words]
     except (ValueError, ZeroDivisionError):
-        given = []
-    if len(given) != 3 or min(given) <= 0 or sum(given) not in (1, 100):
-        raise GpmError(f"split {fractions!r} must be three shares above 0 that add up to 100, such as '60/20/20'.")
-    train, val, test = (part / sum(given) for part in given)
+        shares = []
+    if len(shares) != 3 or min(shares) <= 0 or sum(shares) not in (1, 100):
+        raise GpmError(f"Split {fractions!r} must be three shares above 0 that add up to 100, such as '60/20/20'.")
+    train, val, test = (share / sum(shares) for share in shares)
     return train, val, test
 
 
@@ -305,7 +396,7 @@ def _show(shares: tuple[Fraction, Fraction, Fraction]) -> str:
 
 def _one_label(labels: NDArray) -> NDArray:
     if labels.ndim != 1:
-        raise GpmError("a stratified split needs one label per instance; pass stratify=False for several.")
+        raise GpmError("A stratified split needs one label per instance; pass stratify=False for several.")
     return labels
 
 
@@ -314,14 +405,14 @@ def _round(value: Fraction) -> int:
 
 
 def _sizes(count: int, shares: tuple[Fraction, Fraction, Fraction]) -> tuple[int, int, int]:
-    """Sizes of the parts: train is rounded first, then val among what is left."""
+    """Return the sizes of the parts: train is rounded first, then val among the rest."""
     train = _round(count * shares[0])
     val = _round((count - train) * shares[1] / (shares[1] + shares[2]))
     return train, val, count - train - val
 
 
 def _deal(counts: NDArray, shares: tuple[Fraction, Fraction, Fraction]) -> NDArray[np.int8]:
-    """The part of each instance, class after class: running totals are rounded, so that no remainder piles up."""
+    """Return the part of each instance, class after class; running totals are rounded, so remainders do not add up."""
     of_rest = shares[1] / (shares[1] + shares[2])
     train = np.diff([_round(total * shares[0]) for total in np.cumsum(counts).tolist()], prepend=0)
     val = np.diff([_round(total * of_rest) for total in np.cumsum(counts - train).tolist()], prepend=0)
@@ -332,7 +423,7 @@ def _deal(counts: NDArray, shares: tuple[Fraction, Fraction, Fraction]) -> NDArr
 def _as_ids(values: ArrayLike, part: str) -> NDArray[np.int64]:
     ids = np.asarray(values)
     if ids.ndim != 1 or not (np.issubdtype(ids.dtype, np.integer) or ids.size == 0):
-        raise GpmError(f"the {part} part of a split must be a list of ids, got {ids.dtype} of shape {list(ids.shape)}.")
+        raise GpmError(f"The {part} part of a split must be a list of ids, got {ids.dtype} of shape {list(ids.shape)}.")
     return ids.astype(np.int64)
 
 

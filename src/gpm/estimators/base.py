@@ -1,4 +1,4 @@
-"""What the estimators share once they are fitted: a run in a folder of their own, to ask, to save and to copy."""
+"""The base of the estimators: a run in a folder of its own, which answers, is saved and is copied."""
 
 from __future__ import annotations
 
@@ -16,36 +16,37 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from gpm.data.sources import TaskData
+from gpm.data.task_data import TaskData
 from gpm.errors import GpmError, nearest
-from gpm.estimators.fit_inputs import check_encoding
-from gpm.estimators.fit_source import Given
+from gpm.estimators.classes import Classes
+from gpm.estimators.fit_inputs import FitInput
 from gpm.estimators.frames import Tables, name_features
-from gpm.estimators.parameters import Parameters, as_seed
+from gpm.estimators.parameters import Parameters, as_seed, defaults
 from gpm.estimators.persistence import Memory, build_folder, recall, save_run
+from gpm.estimators.read_inputs import check_encoding, read_input
 from gpm.explain.explanation import Explanation
 from gpm.run.run import Run
+from gpm.training.start import train
 
 if TYPE_CHECKING:
     import pandas as pd
 
-
-_GIVEN = ("x", "nodes", "graphs", "graph", "target", "split", "directed")
+_WITH_DATA = ("x", "nodes", "graphs", "graph", "target", "split", "directed")
 _EXPLAIN = ("top", "method", "draws", "room")
 _log = logging.getLogger("gpm")
 
 
 class NotFittedError(GpmError, AttributeError):
-    """An estimator was asked before it was fitted. A `ValueError` and an `AttributeError`, as scikit-learn's is."""
+    """An estimator is used before it is fitted. A `ValueError` and an `AttributeError`, as in scikit-learn."""
 
 
 class Estimator(Parameters):
-    """A model that is fitted, asked, explained, saved and copied.
+    """A model that is fitted, predicts, explains, and is saved and copied.
 
     Attributes:
-        run_: The run of the training, with its options, split and figures.
-        n_features_in_: Columns of node features.
-        feature_names_in_: Their names; only if they came from a table.
+        run_: The run of the training, with its options, split and scores.
+        n_features_in_: Number of columns of node features.
+        feature_names_in_: Names of these columns; only if they came from a table.
     """
 
     level: ClassVar[str]
@@ -56,14 +57,14 @@ class Estimator(Parameters):
 
     def __getattr__(self, name: str) -> Any:
         if name.endswith("_") and not name.startswith("_") and "run_" not in vars(self):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first.")
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit first.")
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn asks before it searches or cross-validates, which it can do with lists of graphs."""
-        words = importlib.import_module("sklearn.utils")
-        about = {f"{self.kind}_tags": getattr(words, f"{self.kind.capitalize()}Tags")()} if self.kind else {}
-        return words.Tags(self.kind or None, words.TargetTags(required=False), **about)
+        """Return what scikit-learn reads before it searches or cross-validates, as it can with lists of graphs."""
+        utils = importlib.import_module("sklearn.utils")
+        tags = {f"{self.kind}_tags": getattr(utils, f"{self.kind.capitalize()}Tags")()} if self.kind else {}
+        return utils.Tags(self.kind or None, utils.TargetTags(required=False), **tags)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "run_" in vars(self)
@@ -71,63 +72,63 @@ class Estimator(Parameters):
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write a run folder that `gpm.load` and the commands of gpm read.
 
-        A graph that was in memory goes with it. Of parameters, `random_state` becomes the seed that was used.
+        A graph that was in memory is saved too. The parameter `random_state` becomes the seed that was used.
 
         Args:
-            path: A folder that is not there yet.
-            overwrite: Replace a run that is there.
+            path: A folder that does not exist yet.
+            overwrite: Replace an existing run.
         """
         return save_run(self.run_, self._memory, Path(path), overwrite=overwrite)
 
-    def explain(self, name: Any, data: Any = None, *, target: Any = None, **given: Any) -> Explanation:
-        """Say which patterns a prediction rests on.
+    def explain(self, name: Any, data: Any = None, *, target: Any = None, **options: Any) -> Explanation:
+        """Explain a prediction by the patterns that it rests on.
 
         Args:
-            name: A node's name, a pair of names, or a graph's number or name.
-            data: The graph that it is of; by default the one that was fitted.
-            target: The class to explain; by default the one that is predicted.
-            given: top, method, draws and room, as in `gpm.explain.explainer.explain`; and what goes with `data`.
+            name: A node's name, a pair of names, or a graph's id or name.
+            data: The graph that contains it; by default the fitted one.
+            target: The class to explain; by default the predicted one.
+            options: top, method, draws and room, as in `gpm.explain.explainer.explain`; and those of `fit` for `data`.
         """
-        options = {key: given.pop(key) for key in _EXPLAIN if key in given}
-        run = self._on(data, given)
+        chosen = {key: options.pop(key) for key in _EXPLAIN if key in options}
+        run = self._on(data, options)
         if target is not None and self._memory.classes is not None:
             target = self._memory.classes.number(target)
-        return run.explain(name, target=target, **options)
+        return run.explain(name, target=target, **chosen)
 
     def embed(
-        self, data: Any = None, names: Any = None, *, frame: bool = False, **given: Any
+        self, data: Any = None, names: Any = None, *, frame: bool = False, **options: Any
     ) -> NDArray | pd.DataFrame:
-        """Embeddings `[B, d]` of nodes or graphs: what the last map of the model reads.
+        """Return embeddings `[B, d]` of nodes or graphs: the input of the last layer of the model.
 
         Args:
-            data: The graph or graphs; by default what was fitted.
-            names: Whose; by default of all.
-            frame: Give a DataFrame with their names.
-            given: What goes with `data`, as in `fit`.
+            data: The graph or graphs; by default the fitted ones.
+            names: Nodes or graphs to embed; by default all.
+            frame: Return a DataFrame with their names.
+            options: Options of `fit` for `data`.
         """
-        found = self._on(data, given).embed(names, progress=self.progress)
-        return found.frame() if frame else found.vectors
+        embeddings = self._on(data, options).embed(names, progress=self.progress)
+        return embeddings.frame() if frame else embeddings.vectors
 
-    def _on(self, data: Any, given: dict[str, Any]) -> Run:
-        """The run on what was fitted, or on something else."""
+    def _on(self, data: Any, options: dict[str, Any]) -> Run:
+        """Return the run on the fitted data, or on other data."""
         if data is not None:
-            return self._open(data, given)[0]
-        if stray := next((name for name, value in given.items() if value is not None), None):
-            raise GpmError(f"{stray} goes with a graph; give that as data too.")
+            return self._open(data, options)[0]
+        if stray := next((name for name, value in options.items() if value is not None), None):
+            raise GpmError(f"{stray} goes with a graph; give the graph as data too.")
         return self.run_
 
-    def _open(self, data: Any, given: dict[str, Any]) -> tuple[Run, Given]:
-        """The run on something else, and that."""
-        for name in given:
-            if name not in _GIVEN:
-                raise GpmError(f"nothing called {name!r} goes with a graph.{nearest(name, _GIVEN)}")
+    def _open(self, data: Any, options: dict[str, Any]) -> tuple[Run, FitInput]:
+        """Return the run on other data, and that data."""
+        for name in options:
+            if name not in _WITH_DATA:
+                raise GpmError(f"Nothing called {name!r} goes with a graph.{nearest(name, _WITH_DATA)}")
         run, folder = self.run_, Path(tempfile.mkdtemp(prefix="gpm-"))
         try:
-            x, without = given.pop("x", None), tuple(run.facts.get("target_names") or ())
-            tables = Tables(self.level, folder, like=self._memory.like, without=without, **given)
-            found = self._read(data, x, tables)
-            check_encoding(self._memory.facts, found)
-            bare = replace(found.data, graph=replace(found.data.graph, y=None))
+            x, without = options.pop("x", None), tuple(run.facts.get("target_names") or ())
+            tables = Tables(self.level, folder, like=self._memory.like, without=without, **options)
+            given = self._read(data, x, tables)
+            check_encoding(self._memory.metadata, given)
+            bare = replace(given.data, graph=replace(given.data.graph, y=None))
             other = Run.open(run.folder, bare, device=self.device, other=True)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
@@ -136,28 +137,31 @@ class Estimator(Parameters):
         vars(other)["home"] = run
         for sentence in other.unseen():
             _log.warning("%s", sentence)
-        return other, found
+        return other, given
 
-    def _read(self, data: Any, x: Any, tables: Tables, *, fitting: bool = False) -> Given:
-        """Read a graph, or a collection of graphs."""
-        raise NotImplementedError
+    def _read(self, data: Any, x: Any, tables: Tables, *, fitting: bool = False) -> FitInput:
+        """Read a graph, or a collection of graphs; labels in files as numbers or as classes."""
+        metric, split = str(vars(self)["metric"]), str(vars(self)["split"])
+        metric = "mae" if self.kind == "regressor" and metric == "auto" else metric
+        scaffolds = fitting and split.startswith("scaffold")
+        return read_input(data, tables, x=x, metric=metric, complete=not fitting, scaffolds=scaffolds)
 
-    def _learn(self, data: TaskData, memory: Memory, folder: Path) -> Self:
-        """Train on data that is ready."""
-        from gpm.training.start import train
-
+    def _learn(self, data: TaskData, given: FitInput, folder: Path, classes: Classes | None = None) -> Self:
+        """Train on data that is ready, made from the input."""
         options = self._options() | {"task": self.level, "seed": as_seed(self.random_state)}
-        run = train(data, out=folder / "run", device=self.device, quiet=not self.progress, **options)
+        run = train(
+            data, out=folder / "run", device=self.device, threads=self.threads, quiet=not self.progress, **options
+        )
         assert isinstance(run, Run)
-        if memory.source:
-            vars(run)["config"] = run.config.with_(data=memory.source)
+        if given.source:
+            vars(run)["config"] = run.config.with_(data=given.source)
         count = data.graph.x.shape[1] if data.graph.x is not None else 0
-        return self._adopt(run, replace(memory, features=count))
+        return self._adopt(run, Memory(classes, count, given.metadata, given.like, given.source))
 
     def _adopt(self, run: Run, memory: Memory) -> Self:
-        """Take a run as the one that was fitted."""
+        """Take a run as the fitted one."""
         vars(self).update(run_=run, _memory=memory)
-        names = name_features(memory.facts)
+        names = name_features(memory.metadata)
         vars(self).pop("feature_names_in_", None)
         if names:
             self.feature_names_in_ = np.array(names, dtype=object)
@@ -169,7 +173,7 @@ class Estimator(Parameters):
 
     @contextmanager
     def _own_folder(self) -> Iterator[Path]:
-        """A fresh folder that stays if the block ends well, as long as the estimator does, in place of an older one."""
+        """Make a folder that replaces the older one if the block succeeds, and lives as long as the estimator."""
         folder = Path(tempfile.mkdtemp(prefix="gpm-"))
         try:
             yield folder
@@ -182,7 +186,7 @@ class Estimator(Parameters):
             older()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Parameters and, once fitted, the bytes of a run folder: a copy needs no folder of another's."""
+        """Return the parameters and, once fitted, the bytes of a run folder, so that a copy stands alone."""
         state: dict[str, Any] = {"params": self.get_params()}
         if not self.__sklearn_is_fitted__():
             return state
@@ -193,7 +197,7 @@ class Estimator(Parameters):
         return state | {"files": files, "classes": self._memory.classes, "features": self._memory.features}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state["params"])
+        vars(self).update(defaults() | state["params"])
         if "files" not in state:
             return
         with self._own_folder() as folder:

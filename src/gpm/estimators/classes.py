@@ -1,4 +1,4 @@
-"""The user's own labels: any values in, the numbers that a model learns, and the same values out again."""
+"""Map the user's own labels, of any values, to the class numbers that a model learns, and back."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Classes:
     """The classes of a model.
 
     Attributes:
-        values: As the user writes them `[C]`, in the order of the probabilities.
-        numbers: What the graph's labels call them `[C]`, ascending.
+        values: The user's values `[C]`, in the order of the probabilities.
+        numbers: Their numbers in the graph's labels `[C]`, ascending.
     """
 
     values: NDArray
@@ -30,7 +30,7 @@ class Classes:
 
     @classmethod
     def find(cls, labels: NDArray) -> Classes:
-        """The classes among labels `[N]`, in order if they have one; whole numbers from 0 on stay their own numbers."""
+        """Find the classes among labels `[N]`, sorted if possible; whole numbers from 0 on keep their numbers."""
         known = labels[~is_unknown(labels)]
         try:
             values = np.unique(known)
@@ -42,35 +42,35 @@ class Classes:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the numbers 0, 1, ... are called; empty if the classes are whole numbers themselves."""
+        """Return the names of the numbers 0, 1, ...; empty if the classes are whole numbers themselves."""
         own = self.values.dtype.kind in "iu" and np.array_equal(self.values, self.numbers)
         return () if own else tuple(str(value) for value in self.values.tolist())
 
     def encode(self, labels: NDArray, title: str = "y") -> NDArray[np.int64]:
-        """The numbers of labels `[N]`, -1 where unknown; one that is not among the classes is a mistake."""
+        """Return the numbers of labels `[N]`, -1 if unknown; a label that is no class is an error."""
         number = dict(zip(self.values.tolist(), self.numbers.tolist(), strict=True))
         unknown = is_unknown(labels)
         coded = np.full(len(labels), -1, dtype=np.int64)
-        for place in np.flatnonzero(~unknown).tolist():
-            value = labels[place] if labels.dtype == object else labels[place].item()
-            if (found := number.get(value)) is None:
+        for i in np.flatnonzero(~unknown).tolist():
+            value = labels[i] if labels.dtype == object else labels[i].item()
+            if value not in number:
                 shown = ", ".join(map(repr, self.values.tolist()[:8]))
-                raise GpmError(f"{title}: entry {place} is {value!r}, a class that the model does not know ({shown}).")
-            coded[place] = found
+                raise GpmError(f"{title}: entry {i} is {value!r}, a class that the model does not know ({shown}).")
+            coded[i] = number[value]
         return coded
 
     def number(self, value: Any) -> int:
-        """The number of one class, given as itself or as its text."""
+        """Return the number of one class, given as itself or as its text."""
         listed = self.values.tolist()
         texts = [str(known) for known in listed]
         for wanted, known in ((value, listed), (str(value), texts)):
             if wanted in known:
                 return int(self.numbers[known.index(wanted)])
-        raise GpmError(f"there is no class {value!r}.{nearest(str(value), texts)} Classes: {', '.join(texts)}.")
+        raise GpmError(f"There is no class {value!r}.{nearest(str(value), texts)} Classes: {', '.join(texts)}.")
 
 
 def as_labels(values: Any) -> NDArray:
-    """Labels `[N]` or `[N, C]` as an array of the user's own values: a list of texts, a Series, a tensor."""
+    """Return labels `[N]` or `[N, C]`, such as a list, a Series or a tensor, as an array of the user's own values."""
     if hasattr(values, "detach"):
         return as_array(values)
     if hasattr(values, "to_numpy"):  # a Series or a DataFrame
@@ -94,7 +94,7 @@ def as_labels(values: Any) -> NDArray:
 
 
 def is_unknown(labels: NDArray) -> NDArray[np.bool_]:
-    """Which labels are None, NaN or another of pandas' words for missing."""
+    """Return the mask of labels that are None, NaN or otherwise missing to pandas."""
     if labels.dtype.kind in "iubUS":
         return np.zeros(labels.shape, dtype=np.bool_)
     import pandas as pd
@@ -103,16 +103,15 @@ def is_unknown(labels: NDArray) -> NDArray[np.bool_]:
 
 
 def align(values: Any, names: Iterable[object], what: str = "node") -> Any:
-    """Labels in the order of the nodes or graphs: given in that order, or by name as a dict or an indexed Series.
+    """Put labels, given in the order of the nodes or graphs or by name, into this order; missing ones are unlabelled.
 
-    A Series or DataFrame whose index just counts its rows is in order; another index holds names. Nodes without an
-    entry are unlabelled.
+    A Series or DataFrame whose index just counts its rows is in order; another index holds names.
     """
     order = [str(name) for name in names]
     if isinstance(values, Mapping):
-        given = {str(key): value for key, value in values.items()}
-        _check_known(given, order, what)
-        return [given.get(name) for name in order]
+        named = {str(key): value for key, value in values.items()}
+        _check_known(named, order, what)
+        return [named.get(name) for name in order]
     if in_order(values):
         if not hasattr(values, "__len__"):
             raise GpmError(f"y must be a list, an array, a Series or a dict, not {values!r:.60}.")
@@ -126,11 +125,11 @@ def align(values: Any, names: Iterable[object], what: str = "node") -> Any:
             raise GpmError(f"y has {rows:,} entries for {len(order):,} {what}s; give one per {what}, None if unknown.")
         return values
     index = values.index
-    place = {str(key): at for at, key in enumerate(index)}
-    if len(place) < len(index):
+    rows_of = {str(key): row for row, key in enumerate(index)}
+    if len(rows_of) < len(index):
         raise GpmError(f"y names a {what} twice in its index; give each {what} one label.")
-    _check_known(place, order, what)
-    taken = [place.get(name, len(index)) for name in order]
+    _check_known(rows_of, order, what)
+    taken = [rows_of.get(name, len(index)) for name in order]
     if max(taken, default=-1) < len(index):
         return values.iloc[taken]
     return values.astype(object).reset_index(drop=True).reindex(taken)  # as objects, for whole numbers to stay so
@@ -143,7 +142,7 @@ def _check_known(given: Iterable[str], order: list[str], what: str) -> None:
 
 
 def in_order(values: Any) -> bool:
-    """Whether labels say nothing of whose they are, but by their order: also where an index just counts them."""
+    """Check whether labels are in order, not by name: also if an index just counts them."""
     if isinstance(values, Mapping):
         return False
     index: Any = getattr(values, "index", None)
@@ -164,14 +163,14 @@ def _distinct(values: NDArray) -> list[Any]:
 
 
 def _plain(values: NDArray) -> NDArray:
-    """Objects that are all of one kind of number as an array of that kind."""
+    """Return objects that are all of one kind of number as an array of that kind."""
     kinds = {type(value) for value in values.tolist()} if values.dtype == object else set()
     return np.array(values.tolist()) if len(kinds) == 1 and kinds <= _NUMBERS else values
 
 
 def as_objects(values: list[Any]) -> NDArray:
-    """An array of just these objects, tuples among them."""
+    """Return an array of these objects, tuples among them."""
     array = np.empty(len(values), dtype=object)
-    for place, value in enumerate(values):
-        array[place] = value
+    for i, value in enumerate(values):
+        array[i] = value
     return array

@@ -1,7 +1,8 @@
-"""Parameters in scikit-learn's manner: stored as they are given, got, set, and shown where they differ."""
+"""Parameters in the manner of scikit-learn: stored as given, got, set, and shown if changed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import MISSING, fields
 from typing import Any, Self
 
@@ -10,29 +11,29 @@ import numpy as np
 from gpm.config import RANGES, Config
 from gpm.errors import GpmError, nearest, whole_number
 
-# Options of a run that are no parameters, and where they are said instead.
+# Options of a run that are no parameters, and what to use instead.
 _ELSEWHERE = {
     "seed": "give random_state",
     "data": "give the graph to fit",
-    "task": "the class says it",
+    "task": "the class decides it",
     "smiles": "give fit the SMILES",
     "target": "give it to fit",
 }
-_OWN: dict[str, Any] = {"device": "auto", "progress": False, "random_state": 0}
+_OWN: dict[str, Any] = {"device": "auto", "threads": 0, "progress": False, "random_state": 0}
 
 
 def defaults() -> dict[str, Any]:
-    """All parameters with their defaults."""
-    found = dict(_OWN)
+    """Return all parameters with their defaults."""
+    parameters = dict(_OWN)
     for entry in fields(Config):
         if entry.name not in _ELSEWHERE:
             made = entry.default_factory
-            found[entry.name] = entry.default if made is MISSING else made()
-    return found
+            parameters[entry.name] = entry.default if made is MISSING else made()
+    return parameters
 
 
 def as_seed(random_state: Any) -> int:
-    """The seed that a random state stands for: itself, drawn from a generator, or for None a fresh one."""
+    """Return the seed of a random state: itself, one drawn from a generator, or a fresh one for None."""
     if random_state is None:
         random_state = np.random.default_rng()
     if isinstance(random_state, np.random.Generator):
@@ -46,45 +47,54 @@ def as_seed(random_state: Any) -> int:
 
 
 class Parameters:
-    """What the estimators have in common as long as they are not fitted.
-
-    Parameters are kept as attributes of their names, just as they were given; `fit` checks their values.
-    """
+    """Parameters of an estimator, kept as attributes just as they were given; `fit` checks their values."""
 
     device: str
+    threads: int
     progress: bool
     random_state: Any
 
-    def __init__(self, *, device: str = "auto", progress: bool = False, random_state: Any = 0, **options: Any) -> None:
+    def __init__(
+        self,
+        *,
+        device: str = "auto",
+        threads: int = 0,
+        progress: bool = False,
+        random_state: Any = 0,
+        **options: Any,
+    ) -> None:
         self._check_names(options)
-        vars(self).update(defaults() | {"device": device, "progress": progress, "random_state": random_state} | options)
+        own = {"device": device, "threads": threads, "progress": progress, "random_state": random_state}
+        vars(self).update(defaults() | own | options)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """All parameters by name, as scikit-learn asks for them; none of them has parameters of its own."""
+        """Return all parameters by name; `deep` has no effect, as none has parameters of its own."""
         return {name: getattr(self, name) for name in defaults()}
 
     def set_params(self, **params: Any) -> Self:
-        """Change parameters; a model that is fitted already stays as it is."""
+        """Change parameters; a fitted model stays as it is."""
         self._check_names(params)
         vars(self).update(params)
         return self
 
-    def _check_names(self, given: dict[str, Any]) -> None:
-        known = defaults()
-        for name in given:
+    def _check_names(self, names: Iterable[str]) -> None:
+        parameters = defaults()
+        for name in names:
             if name in _ELSEWHERE:
                 raise GpmError(f"{name} is no parameter of {type(self).__name__}; {_ELSEWHERE[name]}.")
-            if name not in known:
-                raise GpmError(f"{type(self).__name__} has no parameter {name!r}.{nearest(name, known)}")
+            if name not in parameters:
+                raise GpmError(f"{type(self).__name__} has no parameter {name!r}.{nearest(name, parameters)}")
 
     def _check_values(self) -> None:
-        """Refuse values that no training could be made with."""
+        """Refuse values that no training accepts."""
         Config.from_dict(self._options())
+        if whole_number(self.threads, "threads") < 0:
+            raise GpmError(f"threads must not be negative, got {self.threads}.")
         if not isinstance(self.random_state, (np.random.Generator, np.random.RandomState)):  # which would draw
             as_seed(self.random_state)
 
     def _options(self) -> dict[str, Any]:
-        """The options of a training, but for its seed."""
+        """Return the options of a training except its seed."""
         return {name: getattr(self, name) for name in defaults() if name not in _OWN}
 
     def __repr__(self) -> str:

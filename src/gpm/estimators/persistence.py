@@ -1,4 +1,4 @@
-"""A fitted estimator as a run folder that stands on its own: with the graph, if that was in memory, and the classes."""
+"""Save a fitted estimator as a self-contained run folder: with the classes, and with the graph if it was in memory."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from gpm.data.graph_data import GraphData
 from gpm.data.imported import is_imported
-from gpm.data.link_data import LinkData
-from gpm.data.sources import TaskData
 from gpm.data.tables.table_source import GRAPH, OWN_GRAPHS, locate
 from gpm.errors import GpmError
-from gpm.estimators.classes import Classes
+from gpm.estimators.classes import Classes, as_objects
 from gpm.graph.folder import read_extras, save_graph
 from gpm.io.atomic import write_json
 from gpm.io.json_schema import read_checked
@@ -25,6 +22,7 @@ from gpm.io.manifest import CHECKSUMS, check_files, list_files, write_checksums
 from gpm.io.publish import claiming, publish, scratch_for
 from gpm.run.run import CONFIG, Run, write_config
 from gpm.run.workplace import check_replaceable
+from gpm.tasks import ClassTask, load_task
 
 FILE = "estimator.json"
 _KINDS = (str, int, float, bool)
@@ -42,25 +40,25 @@ class _Stored(Struct):
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """What an estimator knows beside its run.
+    """What an estimator keeps besides its run.
 
     Attributes:
-        classes: Of a classifier, in the user's own values.
-        features: How many columns of features the nodes have; None if the run says it.
-        facts: How they were made of tables; empty if they were not.
-        like: The folder that the tables were imported to.
-        source: Where the graph can be read again; empty if it was in memory.
+        classes: Classes of a classifier, in the user's own values.
+        features: Number of feature columns of the nodes; None if the run has it.
+        metadata: How features were made from tables; empty if they were not.
+        like: Folder that the tables were imported into.
+        source: Name or path by which the graph can be read again; empty if it was in memory.
     """
 
     classes: Classes | None = None
     features: int | None = None
-    facts: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
     like: Path | None = None
     source: str = ""
 
 
 def save_run(run: Run, memory: Memory, folder: Path, *, overwrite: bool = False) -> Path:
-    """Write a run folder, which is there complete or not at all."""
+    """Write a run folder atomically."""
     folder = folder.expanduser().absolute()
     spelled = _spell(memory.classes)
     with claiming(folder):
@@ -85,54 +83,49 @@ def build_folder(run: Run, memory: Memory, made: Path) -> None:
             shutil.copyfile(run.folder / name, made / name)
     source = memory.source or run.config.data
     if not source:
-        save_graph(run.data.graph, made / GRAPH, facts=_describe(run, memory.facts))
+        save_graph(run.data.graph, made / GRAPH, facts=_describe(run, memory.metadata))
     elif source in OWN_GRAPHS:
         shutil.copytree(locate(source, run.folder), made / GRAPH)
-    place = source if source and source not in OWN_GRAPHS else OWN_GRAPHS[0]
-    write_config(made / CONFIG, run.config.with_(data=place))
+    path = source if source and source not in OWN_GRAPHS else OWN_GRAPHS[0]
+    write_config(made / CONFIG, run.config.with_(data=path))
 
 
 def recall(run: Run) -> Memory:
-    """What is known of the run in a folder, also of one that `gpm train` wrote."""
+    """Read what is kept besides the run in a folder, also for one that `gpm train` wrote."""
     path = run.folder / FILE
     check_files(run.folder, [FILE])
     stored = read_checked(path, _Stored, "fit and save it again") if path.is_file() else _Stored()
-    place = Path(locate(run.config.data, run.folder))
-    facts, like = (read_extras(place)[0], place) if run.config.data and is_imported(place) else ({}, None)
-    like = like if facts.get("schema") else None
-    return Memory(_recall_classes(run, stored, path), stored.features, facts, like)
+    folder = Path(locate(run.config.data, run.folder))
+    metadata = read_extras(folder)[0] if run.config.data and is_imported(folder) else {}
+    like = folder if metadata.get("schema") else None
+    return Memory(_recall_classes(run, stored, path), stored.features, metadata, like)
 
 
-def _describe(run: Run, facts: dict[str, Any]) -> dict[str, Any]:
-    """What a saved graph says of itself, so that it is loaded as it was."""
-    data, kind = run.data, {"classes": "classes", "values": "values"}.get(str(run.facts.get("kind")), "")
-    kind = "labels" if run.facts.get("multilabel") else kind
-    named = {"graphs": data.names} if isinstance(data, GraphData) and data.names is not None else {}
-    return facts | {"task": data.level, "title": data.title, "kind": kind} | _names(data) | named
-
-
-def _names(data: TaskData) -> dict[str, Any]:
-    if isinstance(data, LinkData):
-        return {"targets": [], "classes": []}
-    return {"targets": list(data.targets), "classes": list(data.class_names)}
+def _describe(run: Run, metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata of a saved graph, so that it is loaded as it was."""
+    data, kind = run.data, str(run.facts.get("kind"))
+    kind = "labels" if run.facts.get("multilabel") else kind if kind in ("classes", "values") else ""
+    names = getattr(data, "names", None)
+    return metadata | {
+        "task": data.level, "title": data.title, "kind": kind, "targets": list(data.targets),
+        "classes": list(data.class_names), **({} if names is None else {"graphs": names}),
+    }  # fmt: skip
 
 
 def _spell(classes: Classes | None) -> dict[str, Any]:
-    """Classes as JSON: texts, numbers, yes and no."""
+    """Return classes as JSON: texts, numbers, yes and no."""
     if classes is None:
         return {}
     listed = [value.item() if isinstance(value, np.generic) else value for value in classes.values.tolist()]
     strange = next((value for value in listed if type(value) not in _KINDS), None)
     if strange is not None:
-        raise GpmError(f"the class {strange!r} cannot be written to a file; use texts or numbers as classes.")
+        raise GpmError(f"The class {strange!r} cannot be written to a file; use texts or numbers as classes.")
     kind = classes.values.dtype.str if classes.values.dtype.kind in "iufb" else classes.values.dtype.kind
     return {"classes": listed, "dtype": kind}
 
 
 def _recall_classes(run: Run, stored: _Stored, path: Path) -> Classes | None:
-    """The classes of a run: as an estimator wrote them, else as predictions name them."""
-    from gpm.tasks import ClassTask, load_task
-
+    """Return the classes of a run: as an estimator wrote them, else as predictions name them."""
     task = load_task(run.facts, None)
     if not isinstance(task, ClassTask):
         return None
@@ -146,11 +139,9 @@ def _recall_classes(run: Run, stored: _Stored, path: Path) -> Classes | None:
 
 
 def _revive(values: list[str | int | float | bool], kind: str) -> NDArray | None:
-    """Return classes as the array they were; None if its type is none that is written here."""
+    """Return classes as the array they were; None if their type is not one that is written here."""
     if kind == "O":
-        array = np.empty(len(values), dtype=object)
-        array[:] = values
-        return array
+        return as_objects(values)
     if kind == "U":
         return np.array(values) if all(isinstance(value, str) for value in values) else None
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from gpm.data import load_graph
+from gpm.data.graph_files import load_graph
 from gpm.errors import GpmError, kind_of, whole_number
 from gpm.graph.graph import Graph
 from gpm.graph.names import join_names

@@ -107,7 +107,7 @@ class Run:
         if data is not None:
             from gpm.run.other_data import read_given
 
-            run._data = read_given(run, data)
+            run._data = read_given(data, run.config, run.facts["task"], run.folder, other=other)
             run.source = str(data) if isinstance(data, (str, Path)) else ""
             if not other:
                 check_digest(run._data.graph, run.facts.get("data_digest", ""), run.folder, run.config.data)
@@ -291,7 +291,7 @@ class Run:
         """What of the other graph that it was opened on the training had not, in sentences."""
         from gpm.run.unseen_data import describe_unseen
 
-        return describe_unseen(self)
+        return describe_unseen(self.data, lambda: self.home.data.graph, self.config.pe) if self.other else []
 
     def embed(self, names: Any = None, **options: Any) -> Embeddings:
         """Embed nodes or graphs, see `gpm.inference.embeddings.embed_run`."""

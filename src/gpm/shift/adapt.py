@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from gpm.data.domain_data import DomainData, load_domains
+from gpm.data.domain_data import DomainData
 from gpm.data.node_data import NodeData
-from gpm.data.sources import load_task_data
+from gpm.data.sources import load_domains, load_task_data
 from gpm.errors import GpmError
 from gpm.training.start import train
 
@@ -49,4 +49,4 @@ def unite(source: Any, target: Any, metric: str = "auto") -> DomainData:
     data = load_task_data(source, "node", metric=metric)
     if not isinstance(data, NodeData) or isinstance(data, DomainData):
         raise GpmError("a source is a graph whose nodes have labels, and no target among them.")
-    return load_domains(data, target, data.metric)
+    return load_domains(data, target)

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from gpm.config import SIZES, Config
 from gpm.data.domain_data import DomainData, DomainSplit
-from gpm.data.link_data import LinkData, LinkSplit
+from gpm.data.link_data import LinkSplit
 from gpm.data.sources import TaskData, walked_graph
-from gpm.data.splits import PARTS, Split
+from gpm.data.splits import Split
 from gpm.errors import GpmError
 from gpm.inference.model_json import MODEL, write_facts
 from gpm.inference.weights import load_weights, save_weights
@@ -136,17 +136,7 @@ def follow(order: Order, data: TaskData, world: World, device: str) -> None:
 
 def draw_split(data: TaskData, config: Config) -> Split:
     """The parts that the options name, none of them empty."""
-    kind = "" if config.split == "auto" else config.split
-    if isinstance(data, LinkData):
-        split: Split = data.make_split(config.seed, kind, config.protocol)
-    elif isinstance(data, DomainData):
-        split = data.make_split(config.seed, kind, config.validate)
-    else:
-        split = data.make_split(config.seed, kind)
-    for part in PARTS:
-        if not len(getattr(split, part)):
-            raise GpmError(f"no {data.level} is in the {part} part of split {split.name!r}; try --split 60/20/20.")
-    return split
+    return data.make_split(config.seed, config.split, protocol=config.protocol, validate=config.validate)
 
 
 def _begin(job: Job, split: Split) -> None:

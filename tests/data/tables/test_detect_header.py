@@ -1,6 +1,9 @@
+from pathlib import Path
+
 import pytest
 
-from gpm.data.tables.detect_header import is_header
+from gpm.data.tables.detect_header import find_column, is_header
+from gpm.errors import GpmError
 
 
 def _rows(text: str) -> list[list[str]]:
@@ -60,3 +63,15 @@ def test_a_name_that_is_asked_for_makes_a_header() -> None:
     assert not is_header(first, body)
     assert is_header(first, body, ["Employer"])
     assert not is_header(first, body, ["label"])
+
+
+def test_columns_are_found_whatever_their_capitals() -> None:
+    path = Path("t.csv")
+    assert find_column(path, ["id", "SMILES"], "smiles") == "SMILES"
+    assert find_column(path, ["Smiles", "SMILES"], "SMILES") == "SMILES"
+    with pytest.raises(GpmError, match="has no column 'smiles'"):  # which of them?
+        find_column(path, ["Smiles", "SMILES"], "smiles")
+    with pytest.raises(GpmError, match=r"no column 'smile'\. Did you mean 'smiles'\? Its columns are id, SMILES\."):
+        find_column(path, ["id", "SMILES"], "smile")
+    with pytest.raises(GpmError, match="Its first line is empty"):
+        find_column(path, [], "smiles")

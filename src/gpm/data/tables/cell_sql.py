@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gpm.data.cells_gone import UNKNOWN
+from gpm.data.tables.detect_header import UNKNOWN
 from gpm.data.tables.session import literal, quote, text
 from gpm.errors import GpmError
 

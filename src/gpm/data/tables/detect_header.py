@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from pathlib import Path
 
-from gpm.data.cells_gone import UNKNOWN
+from gpm.errors import GpmError, nearest
 
+UNKNOWN = {"", "nan", "na", "n/a", "#n/a", "<na>", "none", "null", "?"}  # cells without a value
 SOURCES = {
     "source", "src", "from", "u", "i", "start", "head", "node1", "node_1", "id1", "id_1", "from_node", "source_id",
     "fromnodeid", "from_id", "sender", "follower", "citing", "parent", "caller",
@@ -49,6 +51,16 @@ def is_header(first: Sequence[str], body: Sequence[Sequence[str]], names: Collec
     if any(map(_is_typed, first)) or any(again):
         return False
     return any(cell and _are_typed([row[i] for row in body if i < len(row)]) for i, cell in enumerate(first))
+
+
+def find_column(path: Path, header: list[str], name: str) -> str:
+    """Return a column as the header spells it; capitals may differ if that is unambiguous."""
+    alike = [column for column in header if column.lower() == name.lower()]
+    if name in header or len(alike) == 1:
+        return name if name in header else alike[0]
+    near = nearest(name.lower(), [column.lower() for column in header])
+    columns = f"Its columns are {', '.join(header)}." if any(header) else "Its first line is empty."
+    raise GpmError(f"{path} has no column {name!r}.{near} {columns}")
 
 
 def _are_usual(words: list[str]) -> bool:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
 
+import numpy as np
+
 from gpm.data.tables.scan_text import check_file, opened
 from gpm.errors import GpmError
 
@@ -48,6 +50,43 @@ def network_tables(path: Path) -> tuple[pd.DataFrame, pd.DataFrame, bool]:
         reason = str(error).split("\n")[0][:200].rstrip(".") or type(error).__name__
         raise GpmError(f"{path.name} cannot be read ({reason}); it is damaged, or in another format.") from None
     return _frame(("id",), nodes), _frame(("source", "target"), edges), directed
+
+
+def is_network(value: Any) -> bool:
+    """Check whether a value is a NetworkX graph, without importing NetworkX."""
+    return hasattr(value, "is_multigraph") and hasattr(value, "nodes") and hasattr(value, "adj")
+
+
+def tabulate(graph: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the nodes (id and attributes) and the edges (source, target and attributes) of a NetworkX graph.
+
+    An attribute that is a list has a column per entry; one that is called id, source or target is "attribute id".
+    """
+    listed = list(graph.nodes)
+    whole = all(isinstance(node, int) and not isinstance(node, bool) for node in listed)
+    names = dict(zip(listed, listed if whole else map(str, listed), strict=True))
+    if len(set(names.values())) < len(listed):
+        raise GpmError("Two nodes of the graph have the same name as text, such as 1 and '1'; rename one of them.")
+    nodes: list[Record] = [({"id": names[node]}, dict(values)) for node, values in graph.nodes(data=True)]
+    ends = ((names[a], names[b], values) for a, b, values in graph.edges(data=True))
+    edges: list[Record] = [({"source": a, "target": b}, dict(values)) for a, b, values in ends]
+    kind = None if whole else object
+    return _frame(("id",), _spread(nodes), kind, None), _frame(("source", "target"), _spread(edges), kind, None)
+
+
+def _spread(records: list[Record]) -> list[Record]:
+    """Replace attributes that are lists by one per entry."""
+    for name in dict.fromkeys(name for _, values in records for name in values):
+        cells = [values.get(name) for _, values in records]
+        lengths = {np.size(cell) if isinstance(cell, (list, tuple, np.ndarray)) else None for cell in cells}
+        if lengths == {None}:
+            continue
+        if len(lengths) > 1:
+            raise GpmError(f"The attribute {name!r} is not a list of the same length everywhere; make it one.")
+        for (_, values), cell in zip(records, cells, strict=True):
+            del values[name]
+            values |= {f"{name}.{i}": entry for i, entry in enumerate(np.asarray(cell).reshape(-1))}
+    return records
 
 
 def _check_xml(path: Path) -> None:
@@ -161,8 +200,14 @@ def _records(path: Path, what: str, items: Any, names: tuple[str, ...], drop: st
     return records
 
 
-def _frame(names: tuple[str, ...], records: Iterable[Record]) -> pd.DataFrame:
-    """Make a frame of objects with a column for every attribute of any record."""
+def _frame(names: tuple[str, ...], records: Iterable[Record], kind: Any = object, other: Any = object) -> pd.DataFrame:
+    """Make a frame with a column for every attribute of any record.
+
+    Args:
+        names: Columns that identify a record.
+        records: The rows.
+        kind, other: Data types of these columns, and of the attributes; None to infer them.
+    """
     import pandas as pd
 
     records = list(records)
@@ -170,4 +215,6 @@ def _frame(names: tuple[str, ...], records: Iterable[Record]) -> pd.DataFrame:
     for key in dict.fromkeys(key for _, values in records for key in values):
         name = f"attribute {key}" if str(key).lower() in names else str(key)
         columns[name] = [values.get(key) for _, values in records]
-    return pd.DataFrame({name: pd.Series(column, dtype=object) for name, column in columns.items()})
+    kinds = dict.fromkeys(names, kind)
+    frame = {name: pd.Series(column, dtype=kinds.get(name, other)) for name, column in columns.items()}
+    return pd.DataFrame(frame, index=range(len(records)))

@@ -1,4 +1,4 @@
-"""Tables as what a model is trained on, or predicts: found among the arguments, and imported where they are needed."""
+"""Tables of edges as a source of data: recognised, and imported where they are needed."""
 
 from __future__ import annotations
 
@@ -29,65 +29,63 @@ _RUN_FILES = ("config.yaml", "plan.json", "checksums.json")  # what a folder wit
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """What `import_tables` is told."""
+    """Tables of edges, and the options of `import_tables`."""
 
     edges: Any
     options: dict[str, Any]
 
     @property
     def name(self) -> str:
-        """What a run of them is called."""
+        """Return the default name of a run."""
         return name_of(Path(self.edges).absolute()) if isinstance(self.edges, (str, Path)) else "tables"
 
     def import_to(self, folder: Path, *, task: str = "auto", metric: str = "auto", progress: bool = False) -> Path:
-        """Import them; a metric of numbers says that the target is one."""
+        """Import the tables; mae and rmse say that the target is a number."""
         values = metric in VALUE_METRICS
         return import_tables(self.edges, folder, task=task, values=values, progress=progress, **self.options)
 
     @contextmanager
     def importing(self, near: Path, **options: Any) -> Iterator[Path]:
-        """The graph made of them, in a folder beside the run to be; what is not moved away goes with the block.
+        """Import the tables into a scratch folder next to a future run folder, and remove it afterwards.
 
-        Args:
-            near: The run folder to be; what killed processes left beside it goes too.
-            options: As in `import_to`.
+        Scratch folders left there by killed processes are removed too. Options are those of `import_to`.
         """
         for left in near.parent.glob(f".{glob.escape(near.name)}.tables.*"):
             with suppress(GpmError), claiming(left):
                 shutil.rmtree(left)
-        room = near.with_name(f".{near.name}.tables.{secrets.token_hex(4)}")
+        scratch = near.with_name(f".{near.name}.tables.{secrets.token_hex(4)}")
         try:
-            room.mkdir(parents=True)
+            scratch.mkdir(parents=True)
         except OSError as error:
-            raise WriteError(room, error) from None
-        with claiming(room):
+            raise WriteError(scratch, error) from None
+        with claiming(scratch):
             try:
-                yield self.import_to(room / GRAPH, **options)
+                yield self.import_to(scratch / GRAPH, **options)
             finally:
-                shutil.rmtree(room, ignore_errors=True)
+                shutil.rmtree(scratch, ignore_errors=True)
 
 
 def find_tables(source: Any, *, target: Any = None, smiles: str | None = None, **options: Any) -> Tables | None:
-    """The tables among the arguments of a command, or None if the source is none.
+    """Return a source with its options of `import_tables` as tables; None if it is no table of edges.
 
     Args:
-        source: The first argument.
+        source: The source.
         target: The column to predict, or several; molecules have one too.
         smiles: The column of a table of molecules, which is no table of edges.
-        options: Those of `import_tables` that are only for tables; a mistake if the source is none.
+        options: Further options of `import_tables`; an error if the source is no table.
     """
-    given = {key: value for key, value in options.items() if not _is_nothing(value)}
+    chosen = {key: value for key, value in options.items() if not _is_nothing(value)}
     if not smiles and is_table(source):
-        return Tables(source, given if _is_nothing(target) else given | {"target": target})
-    if given:
+        return Tables(source, chosen if _is_nothing(target) else chosen | {"target": target})
+    if chosen:
         kinds = ", ".join((*TABLE_FILES, *NETWORK_FILES))
         what = "is a table of molecules, as --smiles says" if smiles else "is none that is there"
-        raise GpmError(f"--{next(iter(given))} goes with tables of edges ({kinds}), but {str(source)!r} {what}.")
+        raise GpmError(f"--{next(iter(chosen))} goes with tables of edges ({kinds}), but {str(source)!r} {what}.")
     return None
 
 
 def is_table(source: Any) -> bool:
-    """Whether a source is a table of edges, a network file, a frame, or a folder with a file per graph."""
+    """Check whether a source is a table of edges, a network file, a frame, or a folder with a file per graph."""
     if not isinstance(source, (str, Path)):
         return hasattr(source, "columns") and hasattr(source, "iloc")
     if not str(source):
@@ -98,12 +96,13 @@ def is_table(source: Any) -> bool:
     if not path.is_dir() or spell(str(source)) in CATALOG:
         return False
     names = {file.name for file in path.iterdir()}
-    known = {HEADER, *_RUN_FILES}
-    return names.isdisjoint(known) and any(suffix_of(Path(name)) in (*TABLE_FILES, *NETWORK_FILES) for name in names)
+    return names.isdisjoint({HEADER, *_RUN_FILES}) and any(
+        suffix_of(Path(name)) in (*TABLE_FILES, *NETWORK_FILES) for name in names
+    )
 
 
 def locate(data: str, folder: Path) -> str | Path:
-    """Where the data of a run is: a graph that it carries is named from the run's own folder."""
+    """Return the path of a run's data: a graph inside the run folder is named relative to it."""
     return folder / data if data in OWN_GRAPHS else data
 
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from gpm import GpmError, Graph, load_graph
-from gpm.data import data_root, load_dataset
 from gpm.data.graph_data import load_graph_data
-from gpm.data.named_collections import open_collection, read_compact
+from gpm.data.named_datasets import load_dataset, open_collection, read_compact
+from gpm.io.cache import data_root
 
 
 @pytest.fixture
@@ -69,13 +69,13 @@ def test_moleculenet_has_scaffolds_and_names(tiny: Path) -> None:
 
 def test_scaffolds_are_kept_until_the_molecules_change(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("rdkit")
-    import gpm.data.molecules
+    import gpm.data.named_datasets
 
     (tiny / "MoleculeNet/esol/raw").mkdir(parents=True)
     (tiny / "MoleculeNet/esol/raw/delaney-processed.csv").write_text("id,logp,smiles\na,0.5,CC\nb,1.5,C1CC1\n")
     first = open_collection("esol")
     kept = data_root() / "MoleculeNet/esol/scaffolds.npz"
-    monkeypatch.setattr(gpm.data.molecules, "find_scaffolds", lambda smiles: np.full(len(smiles), 7))
+    monkeypatch.setattr(gpm.data.named_datasets, "find_scaffolds", lambda smiles: np.full(len(smiles), 7))
     assert open_collection("esol").groups.tolist() == first.groups.tolist() == [0, 1]  # type: ignore[union-attr]
     kept.write_bytes(kept.read_bytes()[:50])
     assert open_collection("esol").groups.tolist() == [7, 7]  # type: ignore[union-attr]

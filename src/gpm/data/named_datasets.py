@@ -1,0 +1,174 @@
+"""Load the named datasets: by PyG into the data root, from raw files if they are there, else by a download."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpm.data.catalog import Entry, copy_raw, find_compact, find_entry
+from gpm.data.ogb import load_ogb, load_ogb_links, to_pyg
+from gpm.data.smiles import find_scaffolds
+from gpm.data.splits import PARTS, Masks
+from gpm.data.synthetic import planted_motifs, random_graph
+from gpm.errors import GpmError
+from gpm.graph.graph import Graph
+from gpm.io.archives import plain_pickles
+from gpm.io.atomic import replacing
+from gpm.io.cache import data_root
+
+
+class Collection(NamedTuple):
+    """A collection as it was published.
+
+    Attributes:
+        graph: All graphs as one, with their labels as they come.
+        masks: The published split of the graphs.
+        groups: Scaffold of each molecule `[G]`.
+        names: SMILES of each molecule.
+    """
+
+    graph: Graph
+    masks: Masks | None = None
+    groups: NDArray[np.int64] | None = None
+    names: list[str] | None = None
+
+
+def load_dataset(name: str) -> Any:
+    """Load a named dataset as PyG's `Dataset`, without a download if the raw files are there.
+
+    Datasets without a PyG class come as a list of `Data`; the parts of ZINC come as torch's `ConcatDataset` of train,
+    validation and test.
+    """
+    entry = find_entry(name)
+    try:
+        return _load(entry)
+    except GpmError:
+        raise
+    except Exception as error:  # whatever a download, an archive or a parser may raise
+        reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+        raise GpmError(
+            f"Could not load {name!r} ({reason}); without a connection, let GPM_RAW name a folder with {entry.raw}/raw."
+        ) from error
+
+
+def open_collection(name: str) -> Collection:
+    """Load a named collection, by whole arrays where PyG keeps it in such."""
+    entry = find_entry(name)
+    if compact := find_compact(entry):
+        return Collection(read_compact(compact))
+    dataset = load_dataset(name)
+    graph = Graph.from_pyg(dataset)
+    if entry.loader == "ZINC":
+        part = np.repeat(np.arange(3), [len(each) for each in dataset.datasets])
+        return Collection(graph, masks=Masks(part == 0, part == 1, part == 2))
+    if entry.loader != "MoleculeNet":
+        return Collection(graph)
+    smiles = [text.strip() for text in dataset._data.smiles]
+    return Collection(graph, groups=_find_groups(smiles, data_root() / entry.raw / "scaffolds.npz"), names=smiles)
+
+
+def read_compact(path: Path) -> Graph:
+    """Read a collection from one file: `row` and `col` `[E]`, one direction of each edge, nodes counted through all
+    graphs; `num_nodes` `[G]` and `label` `[G]`.
+    """
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            row, col, num_nodes, label = (stored[key] for key in ("row", "col", "num_nodes", "label"))
+    except Exception as error:  # whatever a damaged archive makes its readers raise
+        raise GpmError(
+            f"{path} is no compact collection ({type(error).__name__}); replace or remove the file."
+        ) from None
+    graph_ptr = np.concatenate([[0], np.cumsum(num_nodes, dtype=np.int64)])
+    return Graph.from_edges(
+        np.stack([row, col]), int(graph_ptr[-1]), y=label.astype(np.int64), graph_ptr=graph_ptr, undirected=True
+    )
+
+
+def allow_pyg_data() -> None:
+    """Let torch read files with a PyG `Data`, as PyG asks on import.
+
+    Naming `Data` in `torch.serialization.safe_globals` withdraws that permission when the block ends, and PyG would
+    then execute the contents of a file rather than fail.
+    """
+    import torch
+    from torch_geometric.data import Data
+
+    torch.serialization.add_safe_globals([Data])
+
+
+def _load(entry: Entry) -> Any:
+    own: dict[str, Callable[[], Any]] = {
+        "ogb": lambda: to_pyg(*load_ogb(entry.option("name"))),
+        "ogbl": lambda: load_ogb_links(entry.option("name"))[0].to_pyg(),
+        "motifs": lambda: planted_motifs().graph.to_pyg(),
+        "random": lambda: random_graph().to_pyg(),
+        "citations": lambda: _load_citations(entry),
+    }
+    if entry.loader in own:
+        return [own[entry.loader]()]
+    compact = find_compact(entry)
+    return read_compact(compact).to_pyg() if compact else _load_pyg(entry)
+
+
+def _load_citations(entry: Entry) -> Any:
+    """Load ACMv9 or DBLPv7, papers by field over shared words, from the file used in work on domain adaptation."""
+    from torch_geometric.io import read_npz
+
+    copy_raw(entry.raw)
+    path = data_root() / entry.raw / entry.option("file")
+    if not path.is_file():
+        raise GpmError(
+            f"{entry.title} cannot be downloaded; put {path.name}, as PyG's read_npz reads it, into {path.parent}, "
+            f"or let GPM_RAW name a folder with {entry.raw}/{path.name}."
+        )
+    data = read_npz(str(path), to_undirected=True)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)", UserWarning)
+        data.x = data.x.to_sparse_csr()  # 0.5% of the entries are set
+    return data
+
+
+def _load_pyg(entry: Entry) -> Any:
+    import torch_geometric.datasets
+    from torch.utils.data import ConcatDataset
+    from torch_geometric.transforms import ToUndirected
+
+    loader = getattr(torch_geometric.datasets, entry.loader)
+    if not entry.root:
+        return loader()
+    if entry.loader == "MoleculeNet" and find_spec("rdkit") is None:
+        raise GpmError(f"{entry.title} needs RDKit; install it with pip install 'graph-pattern-machine[molecules]'.")
+    allow_pyg_data()
+    copy_raw(f"{entry.raw}/raw")
+    root, options = str(data_root() / entry.root), dict[str, Any](entry.options)
+    if entry.undirected:
+        options["transform"] = ToUndirected()
+    with warnings.catch_warnings(), plain_pickles():
+        # torch warns about every sparse tensor that is made or read, and PyG about each molecule that RDKit cannot
+        # read: the user can do nothing about either
+        warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)|Skipping molecule", UserWarning)
+        if entry.loader == "ZINC":
+            return ConcatDataset([loader(root, split=part, **options) for part in PARTS])
+        return loader(root, **options)
+
+
+def _find_groups(smiles: Sequence[str], file: Path) -> NDArray[np.int64]:
+    """Find the scaffolds of molecules, kept in a file: they take a while, and are the same for the same molecules."""
+    digest = hashlib.sha256("\n".join(smiles).encode()).hexdigest()
+    try:
+        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
+            if str(stored["digest"]) == digest:
+                return np.asarray(stored["groups"])
+    except Exception:  # missing or damaged: they can be found again
+        pass
+    groups = find_scaffolds(smiles)
+    with replacing(file) as scratch, scratch.open("wb") as output:
+        np.savez(output, groups=groups, digest=np.array(digest))
+    return groups
