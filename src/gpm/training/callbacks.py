@@ -26,14 +26,60 @@ from gpm.tasks.metrics import METRICS
 from gpm.training.distributed.ranks import ALONE, World
 from gpm.training.lightning_module import Learner
 
+SAVING_SHARE = 0.02  # share of the time that may go to saving checkpoints
+ONCE = 1.0  # seconds within which repeated signals count as one
+_log = logging.getLogger("gpm")
+
 
 class StoppedError(Exception):
     """The user stopped the training; what was saved can be resumed."""
 
 
-SAVING_SHARE = 0.02  # of the time may go to saving checkpoints
-ONCE = 1.0  # seconds in which signals are one
-_log = logging.getLogger("gpm")
+class Stop:
+    """Notes Ctrl-C and SIGTERM: the first asks the training to stop, a second one stops it at once.
+
+    Args:
+        world: The ranks; whoever started several of them passes a signal on that they may have received already.
+        message: Log line for the first signal.
+
+    Attributes:
+        asked: The user wants to stop.
+    """
+
+    def __init__(self, world: World = ALONE, message: str = "") -> None:
+        self.world, self.message, self.asked = world, message, False
+        self._time, self._active = 0.0, False
+
+    def listen(self) -> None:
+        """Put our handlers in place again, if `listening`: Lightning puts its own before ours."""
+        if self._active:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, self._note)
+
+    def _note(self, number: int, frame: Any) -> None:
+        if self.asked and self.world.size > 1 and time.monotonic() - self._time < ONCE:
+            return
+        if self.asked:
+            raise StoppedError
+        self.asked, self._time = True, time.monotonic()
+        if self.message:
+            _log.info(self.message)
+
+    @contextmanager
+    def listening(self) -> Iterator[Stop]:
+        """Handle signals while the block runs, in the main thread; in other threads they are not ours."""
+        if threading.current_thread() is not threading.main_thread():
+            yield self
+            return
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        self._active = True
+        self.listen()
+        try:
+            yield self
+        finally:
+            self._active = False
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 class AtomicCheckpoints(TorchCheckpointIO):
@@ -143,17 +189,15 @@ class KeepBest(Callback):
 
 
 class SaveState(Checkpoint):
-    """The state to resume from, at the end of epochs, as often as saving is cheap beside training.
+    """Saves the state to resume from at the end of epochs, as often as saving is cheap beside training.
 
-    Ctrl-C (or SIGTERM) lets the epoch end, saves and stops; a second one stops at once. Of several ranks the first
-    decides when to save, and all stop if one is told to.
+    Ctrl-C (or SIGTERM) lets the epoch end, saves and stops. Rank 0 decides when to save, and all ranks stop if one is
+    asked to.
     """
 
     def __init__(self, path: Path, world: World = ALONE) -> None:
-        self.path, self.world = path, world
-        self.interrupted = self.stopped = False
-        self._next = self._told = 0.0
-        self._note: Callable[[int, Any], None] | None = None
+        self.path, self.world, self.stopped, self._next = path, world, False, 0.0
+        self.stop = Stop(world, "\nfinishing the epoch, then saving; press Ctrl-C again to stop at once")
 
     def state_dict(self) -> dict[str, Any]:
         return {"stopped": self.stopped}
@@ -162,15 +206,13 @@ class SaveState(Checkpoint):
         self.stopped = state_dict["stopped"]
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        if self._note is not None:  # Lightning has just put a handler before ours, which would end the process
-            for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, self._note)
+        self.stop.listen()
         if self.stopped:  # it had stopped early, and was killed before it was scored
             trainer.should_stop = True
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         last = trainer.should_stop or trainer.current_epoch + 1 == trainer.max_epochs
-        stop = bool(self.world.add_up(torch.tensor(int(self.interrupted))))
+        stop = bool(self.world.add_up(torch.tensor(int(self.stop.asked))))
         if not self.world.share(time.monotonic() >= self._next or last or stop):
             return
         began = time.monotonic()
@@ -180,30 +222,6 @@ class SaveState(Checkpoint):
         self._next = ended + (ended - began) / SAVING_SHARE
         if stop and not last:
             raise StoppedError
-
-    @contextmanager
-    def listening(self) -> Iterator[None]:
-        """Handle Ctrl-C and SIGTERM so while the block runs (in the main thread; elsewhere they are not ours)."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def note(number: int, frame: Any) -> None:
-            if self.interrupted and self.world.size > 1 and time.monotonic() - self._told < ONCE:
-                return  # whoever started us passes on what we were told already
-            if self.interrupted:
-                raise StoppedError
-            self.interrupted, self._told = True, time.monotonic()
-            _log.info("\nfinishing the epoch, then saving; press Ctrl-C again to stop at once")
-
-        self._note = note
-        usual = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            self._note = None
-            for number, handler in usual.items():
-                signal.signal(number, handler)
 
 
 class Progress(Callback):

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from gpm.config import Config
 from gpm.data.domain_data import DomainSplit
@@ -25,19 +25,6 @@ from gpm.training.distributed.ranks import ALONE, World
 VALIDATION_SHARE = 0.25  # of the cost of an epoch may go to validating it
 ADVERSARY = 5.0  # times as fast as the model learns its adversary, which otherwise lags behind what it is to judge
 BACKWARD = 2.0  # a training step costs its forward pass and about so many more
-
-
-class Ids(Dataset[Tensor]):
-    """Instance ids, taken a batch at a time."""
-
-    def __init__(self, ids: NDArray[np.int64]) -> None:
-        self.ids = torch.from_numpy(np.array(ids))
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def __getitem__(self, places: Any) -> Tensor:
-        return self.ids[places]
 
 
 class Learner(pl.LightningModule):
@@ -106,10 +93,9 @@ class Learner(pl.LightningModule):
     def train_dataloader(self) -> Loader:
         return self.loader
 
-    def val_dataloader(self) -> DataLoader[Tensor]:
-        """One batch: the instances that this rank validates, and their places among all."""
-        mine = range(self.world.rank, len(self.split.val), self.world.size)
-        return DataLoader(Ids(self.split.val), sampler=[list(mine)], batch_size=None)
+    def val_dataloader(self) -> DataLoader[Any]:
+        """Give Lightning one step, in which `validation_step` reads all that is held out."""
+        return DataLoader(range(1), batch_size=None)  # type: ignore[arg-type]
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         step = make_key(self.config.seed, TRAINING_STEP) + self.global_step * 4096
@@ -124,37 +110,35 @@ class Learner(pl.LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         model: Any = self._compiled[0] if self._compiled else self.model
         self.times.add(batch.seconds)
-        if self.adaptation is not None:
-            return self._adapt(batch, model)
-        logits = self.predictor.compute(batch.content, model)
-        loss = self.task.loss(logits, batch.targets) if batch.share else logits.sum() * 0
-        self._note(loss, batch)
+        progress = self.global_step / (self.config.epochs * self.steps_per_epoch)
+        loss, added = self.compute_loss(batch, model, progress)
+        self._lost += loss.detach() * batch.terms
+        self._read += batch.terms
+        for name, value in added.items():
+            self.log(name, value, on_step=False, on_epoch=True, batch_size=len(batch.targets))
+            loss = loss + value
         # Lightning averages over ranks and parts; scaled so, that average is the mean over all instances of the step.
         pieces = self.world.size * self.config.accumulate
         return loss if pieces == 1 else loss * (batch.share * pieces)
 
-    def _note(self, loss: Tensor, batch: Batch) -> None:
-        self._lost += loss.detach() * batch.terms
-        self._read += batch.terms
+    def compute_loss(self, batch: Batch, model: Any, progress: float = 0.0) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the loss of a batch, and what adaptation adds to it for the target's nodes, which have no labels.
 
-    def _adapt(self, batch: Batch, model: Any) -> Tensor:
-        """The loss of the source's nodes, and what is added for the sake of the target's, which have no labels."""
+        Args:
+            batch: Instances of a step, prepared.
+            model: Model to compute with.
+            progress: Share of the training that is done.
+        """
+        if self.adaptation is None:
+            logits = self.predictor.compute(batch.content, model)
+            return self.task.loss(logits, batch.targets) if batch.share else logits.sum() * 0, {}
         assert isinstance(self.predictor, Predictor)
-        assert self.adaptation is not None
-        assert batch.inputs is not None
         output = self.predictor.read(batch.content, model)
         loss = self.task.loss(output.logits[: len(batch.targets)], batch.targets)
-        self._note(loss, batch)
-        progress = self.global_step / (self.config.epochs * self.steps_per_epoch)
-        for name, value in self.adaptation(output.embedding, batch.inputs, progress).items():
-            self.log(name, value, on_step=False, on_epoch=True, batch_size=len(batch.targets))
-            loss = loss + value
-        return loss
+        return loss, self.adaptation(output.embedding, batch.inputs, progress)
 
     def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
-        if (batch_idx + 1) % self.config.accumulate:
-            return
-        if self.averaged is None:
+        if (batch_idx + 1) % self.config.accumulate or self.averaged is None:
             return
         horizon = self.config.average * self.steps_per_epoch
         share = max(1 / (1 + horizon), 1 / (2 + 0.2 * self.global_step))  # at first the average is short
@@ -189,31 +173,26 @@ class Learner(pl.LightningModule):
 
             put_together(self.model, self.predictor.model)
 
-    def validation_step(self, batch: Tensor, batch_idx: int) -> None:
-        inputs, targets = self.examples.take(batch.cpu())
-        logits = self.predictor.logits(inputs, patterns=self.val_patterns, model=self.final_model)
-        logits = self.world.join(logits, len(self.split.val))
-        _, targets = self.examples.take(torch.from_numpy(np.array(self.split.val)))
-        for name, value in self.task.score(logits, targets).items():
-            self.log(f"val_{name}", value, batch_size=len(targets))
-        if isinstance(self.split, DomainSplit) and len(self.split.other):
-            self._validate_other(self.split.other)
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        for name, value in self._validate(self.split.val).items():
+            self.log(f"val_{name}", value, batch_size=len(self.split.val))
+        if isinstance(self.split, DomainSplit) and len(other := self.split.other):
+            try:
+                scores = self._validate(other)
+            except GpmError:  # labels that cannot be scored, such as of one class, must not end the training
+                scores = dict.fromkeys((self.task.metric, "loss"), float("nan"))
+            for name, value in scores.items():
+                self.log(f"other_{name}", value, batch_size=len(other))
         lost, read = self.world.add_up(torch.stack([self._lost.cpu().double(), torch.tensor(float(self._read))]))
         if read:
-            self.log("train_loss", lost / read, batch_size=len(targets))
+            self.log("train_loss", lost / read, batch_size=len(self.split.val))
 
-    def _validate_other(self, ids: NDArray) -> None:
-        """Score the part of the other domain, by which the epoch might have been chosen."""
+    def _validate(self, ids: NDArray) -> dict[str, float]:
+        """Score a split, of which every rank reads a share."""
         inputs, _ = self.examples.take(torch.from_numpy(np.array(ids[self.world.rank :: self.world.size])))
         logits = self.predictor.logits(inputs, patterns=self.val_patterns, model=self.final_model)
         _, targets = self.examples.take(torch.from_numpy(np.array(ids)))
-        logits = self.world.join(logits, len(ids))
-        try:
-            scores = self.task.score(logits, targets)
-        except GpmError:  # labels that cannot be scored, all of one class say, must not end what does not go by them
-            scores = dict.fromkeys((self.task.metric, "loss"), float("nan"))
-        for name, value in scores.items():
-            self.log(f"other_{name}", value, batch_size=len(targets))
+        return self.task.score(self.world.join(logits, len(ids)), targets)
 
     def configure_optimizers(self) -> Any:
         decayed = [p for p in self.model.parameters() if p.ndim >= 2]

@@ -1,5 +1,5 @@
-"""Planning: memory and time of a training, predicted from what is measured on this machine in a few seconds."""
+"""Predict memory and time of a training from what is measured on this computer in a few seconds."""
 
-from gpm.cli.plan import plan_run
+from gpm.training.estimate.forecast import Plan, plan_training
 
-__all__ = ["plan_run"]
+__all__ = ["Plan", "plan_training"]

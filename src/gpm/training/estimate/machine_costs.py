@@ -70,7 +70,7 @@ def find_costs(subject: Subject, instances: int, threads: int, again: bool = Fal
         return Costs.from_dict(found or {})
     except (KeyError, TypeError):
         costs = measure(subject, instances)
-        _keep(key, costs.to_dict())
+        _keep(key, asdict(costs))
         return costs
 
 
@@ -121,7 +121,7 @@ def _digest(subject: Subject, instances: int) -> str:
     """A configuration and its data in short; how long it is trained changes nothing."""
     idle = ("epochs", "patience", "lr", "schedule", "warmup", "decay", "seed", "select", "accumulate", "batch")
     options = {key: value for key, value in subject.config.to_dict().items() if key not in idle}
-    sizes = [len(getattr(subject.split, part)) for part in ("train", "val", "test")]
+    sizes = [subject.count("train"), *subject.count_held_out()]
     facts = [options, subject.data.graph.summary(), sizes, subject.task.outputs, instances]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 

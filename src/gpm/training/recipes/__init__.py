@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpm.config import Config
 from gpm.errors import GpmError
 from gpm.io.atomic import YAML_BYTES, parse_yaml
-
-if TYPE_CHECKING:
-    from gpm.tasks.metrics import Metric
 
 
 @dataclass(frozen=True)
@@ -42,11 +39,13 @@ class Recipe:
         """All but the options, as plain values."""
         return {key: value for key, value in asdict(self).items() if key != "config"}
 
-    def beside_paper(self, metric: Metric) -> str:
-        """What to print after a figure."""
-        if self.paper_mean is None:
+    def beside_paper(self, config: Config) -> str:
+        """Return the paper's figure to print after ours, or nothing if they cannot be compared."""
+        from gpm.tasks.metrics import METRICS
+
+        if self.paper_mean is None or not is_comparable(config, self.changed):
             return ""
-        digits = 2 if metric.share else 3
+        digits = 2 if METRICS[config.metric].share else 3
         return f"; the paper has {self.paper_mean:.{digits}f} ± {self.paper_std:.{digits}f}"
 
 

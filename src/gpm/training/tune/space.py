@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 MOST_RETURNS = 1e10  # multiplications that exact return probabilities may take in a trial: some seconds
 MOST_EIGENVECTORS = 20_000  # nodes of a graph whose Laplacian eigenvectors are found in every trial
-# What another value of would make figures that cannot be compared.
-NEVER = ("data", "task", "protocol", "smiles", "target", "seed", "split", "metric", "compile")
+# Options that change what is measured: trials with different values cannot be compared.
+NEVER = (
+    "data", "task", "protocol", "smiles", "target", "shift", "validate", "seed", "split", "metric", "compile",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,13 @@ class Space:
     def digest(self) -> str:
         """16 hex digits of what may be chosen."""
         return hashlib.sha256(json.dumps(self.facts(), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def choose_space(path: Path | None, data: TaskData, base: Config, fixed: list[str]) -> Space:
+    """Return the user's space, or the default one without the fixed options; a fixed size fixes several."""
+    if "size" in fixed:
+        fixed = [*fixed, "layers", "heads", "width"]
+    return default_space(data, base, fixed) if path is None else read_space(Path(path), base, fixed)
 
 
 def default_space(data: TaskData, base: Config, fixed: Iterable[str] = ()) -> Space:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -60,11 +61,12 @@ class Adaptation(nn.Module):
     Args:
         config: Which of the methods, and how much they count.
         data: The two domains.
+        modes: Eigenvectors of the graph `[N, k]` for ssreg; computed by default.
     """
 
     modes: Tensor
 
-    def __init__(self, config: Config, data: DomainData) -> None:
+    def __init__(self, config: Config, data: DomainData, modes: NDArray | None = None) -> None:
         super().__init__()
         self.config = config
         width = config.width or 0
@@ -76,7 +78,8 @@ class Adaptation(nn.Module):
         self.classifier = classifier if "dann" in config.adapt else None
         self.sizes = [len(data.nodes(away)) for away in (False, True)]
         if "ssreg" in config.adapt:
-            self.register_buffer("modes", torch.tensor(find_modes(data.graph, config.modes)), persistent=False)
+            modes = find_modes(data.graph, config.modes) if modes is None else modes
+            self.register_buffer("modes", torch.tensor(modes), persistent=False)
 
     def forward(self, embedding: Tensor, nodes: Tensor, progress: float) -> dict[str, Tensor]:
         """The terms that are added to a loss, each with its weight.
