@@ -63,7 +63,7 @@ def test_the_recipe_of_the_best_trial_can_be_trained(tmp_path: Path, caplog: pyt
     assert run.config.data == str(tmp_path / "data")
     content = yaml.safe_load(recipe.read_text())
     assert "4 trials" in content["note"]
-    assert "The test part was not read." in content["note"]
+    assert "The test split was not read." in content["note"]
     assert "seed 0" in content["note"]
     assert {"about", "note", "data", "task", "width"} <= set(content)
     assert f"gpm train {recipe} trains with these options" in caplog.text
@@ -174,7 +174,7 @@ def test_a_killed_study_goes_on_as_it_would_have(whole: Path, tmp_path: Path) ->
             assert time.monotonic() < until
             assert process.poll() is None
             time.sleep(0.005)
-        with pytest.raises(GpmError, match="another process tunes in"):
+        with pytest.raises(GpmError, match="Another process tunes in"):
             run_tune(tmp_path, source=source, trials=4)
     finally:
         process.send_signal(signal.SIGKILL)

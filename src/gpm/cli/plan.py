@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 from pathlib import Path
 from typing import Any, Literal
 
@@ -51,16 +53,29 @@ def plan_run(
         peak: TFLOP a second of a GPU; by default a stated figure.
         recipe: Begin with the options of this recipe, where the source is none.
     """
-    arguments = {key: value for key, value in locals().items() if key not in ("model", "out", "nodes")}
-    arguments |= arguments.pop("options") | {"machines": nodes}
-    if model and arguments.setdefault("size", model) != model:
-        raise GpmError(f"--model {model} and --size {arguments['size']} are two sizes; leave one out.")
+    given = dict(locals())["options"]
+    for name, value, least in (("devices", devices, 1), ("nodes", nodes, 1), ("workers", workers, 0),
+                               ("threads", threads, 0), ("memory", memory, 0), ("bandwidth", bandwidth, 0),
+                               ("peak", peak, 0)):  # fmt: skip
+        if not least <= value < math.inf:
+            raise GpmError(f"--{name} must be at least {least}, got {value}.")
+    if model and given.setdefault("size", model) != model:
+        raise GpmError(f"--model {model} and --size {given['size']} are two sizes; leave one out.")
+    if bool(source) == bool(num_nodes):
+        raise GpmError("Say what to train on: a dataset or a folder, or else --num_nodes with --num_edges.")
     if out is not None and (out.is_dir() or out.suffix != ".json"):
         raise GpmError(f"{out}: name a .json file for the prediction.")
+    from gpm.compute import choose_device
     from gpm.io.atomic import write_json
-    from gpm.training.estimate import plan_training
+    from gpm.training.estimate import Stated, Team, plan_training
 
-    plan = plan_training(**arguments)
+    kind = "cuda" if (choose_device("auto") if device == "auto" else device).startswith("cuda") else "cpu"
+    threads = threads or max(1, (os.cpu_count() or 1) // (devices if devices * nodes > 1 else 1))
+    plan = plan_training(
+        source or Stated(num_nodes, num_edges, features, classes),
+        Team(devices, nodes, kind, strategy, workers, threads, bandwidth * 1e9, peak * 1e12),
+        memory=memory * 1e9, measure=measure, recipe=recipe, **given,
+    )  # fmt: skip
     print(plan.describe())
     if out is not None:
         write_json(out, plan.to_dict())

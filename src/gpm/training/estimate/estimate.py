@@ -23,26 +23,16 @@ CUDA_CONTEXT, CUDA_FACTOR = 0.6 * GB, 1.1  # bytes of a process on a GPU; what i
 
 @dataclass(frozen=True)
 class Team:
-    """The ranks that train together.
+    """The ranks that train together, on computers that are all like this one."""
 
-    Attributes:
-        devices, machines: Devices of a computer, and computers, all like this one.
-        device: cpu or cuda.
-        strategy: ddp or fsdp.
-        workers: Processes of each rank that draw ahead.
-        threads: Threads of each rank.
-        bandwidth: Bytes per second between ranks; 0 for the stated figure.
-        peak: Operations per second of a GPU; 0 for the stated figure.
-    """
-
-    devices: int = 1
-    machines: int = 1
-    device: str = "cpu"
+    devices: int = 1  # devices of a computer
+    machines: int = 1  # computers
+    device: str = "cpu"  # cpu or cuda
     strategy: Strategy = "ddp"
-    workers: int = 0
-    threads: int = 1
-    bandwidth: float = 0.0
-    peak: float = 0.0
+    workers: int = 0  # processes of each rank that draw ahead
+    threads: int = 1  # threads of each rank
+    bandwidth: float = 0.0  # bytes per second between ranks; 0 for the stated figure
+    peak: float = 0.0  # operations per second of a GPU; 0 for the stated figure
 
     @property
     def ranks(self) -> int:
@@ -51,25 +41,15 @@ class Team:
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes of a rank.
+    """Bytes of a rank."""
 
-    Attributes:
-        process: Process without data and model.
-        graph: Graph and features in memory.
-        files: Graph and features in mapped files, which are not needed in memory.
-        weights: Weights, gradients and the optimizer's state.
-        averaged: Averaged weights.
-        step: Activations of a part of a step.
-        reading: Activations of a forward pass of validation, which never coincides with a step.
-    """
-
-    process: float
-    graph: float
-    files: float
-    weights: float
-    averaged: float
-    step: float
-    reading: float
+    process: float  # without data and model
+    graph: float  # graph and features in memory
+    files: float  # graph and features in mapped files, which are not needed in memory
+    weights: float  # weights, gradients and the optimizer's state
+    averaged: float  # averaged weights
+    step: float  # activations of a part of a step
+    reading: float  # activations of a forward pass of validation, which never coincides with a step
 
     @property
     def total(self) -> float:
@@ -79,25 +59,16 @@ class Memory:
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of a training.
+    """Seconds of a training, with the number of its steps and epochs."""
 
-    Attributes:
-        sampling, gathering, computing, communicating: Parts of a step; workers do the first two beside it.
-        step: A whole step.
-        steps: Number of steps in an epoch.
-        validation: Validation after an epoch.
-        scoring: Scoring with all patterns at the end.
-        epochs: Number of epochs.
-    """
-
-    sampling: float
+    sampling: float  # of a step; workers do this, and the gathering, beside it
     gathering: float
     computing: float
     communicating: float
-    step: float
-    steps: int
-    validation: float
-    scoring: float
+    step: float  # a whole step
+    steps: int  # in an epoch
+    validation: float  # after an epoch
+    scoring: float  # with all patterns, at the end
     epochs: int
 
     @property
@@ -111,22 +82,13 @@ class Times:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Predicted memory and times of a training.
-
-    Attributes:
-        subject: The training.
-        team: Its ranks.
-        parameters: Number of learned parameters.
-        instances: Instances that a rank computes at once.
-        val_patterns: Patterns of an instance in validation.
-        memory, times: The prediction.
-    """
+    """Predicted memory and times of a training."""
 
     subject: Subject
     team: Team
-    parameters: int
-    instances: int
-    val_patterns: int
+    parameters: int  # that are learned
+    instances: int  # that a rank computes at once
+    val_patterns: int  # of an instance in validation
     memory: Memory
     times: Times
 
@@ -149,15 +111,7 @@ def count_instances(subject: Subject, team: Team) -> int:
 
 
 def estimate(subject: Subject, team: Team, costs: Costs, constants: Constants, loaded: float) -> Estimate:
-    """Predict memory and time.
-
-    Args:
-        subject: The training.
-        team: Its ranks.
-        costs: Measured costs of the training.
-        constants: Constants of this computer.
-        loaded: Bytes of memory that loading the graph and its features took.
-    """
+    """Predict memory and time; `loaded` is the bytes of memory that loading the graph and its features took."""
     return Estimate(
         subject, team, costs.parameters, count_instances(subject, team), costs.val_patterns,
         _find_memory(subject, team, costs, constants, loaded), _find_times(subject, team, costs, constants),

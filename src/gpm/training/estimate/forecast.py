@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-import os
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from gpm.compute import choose_device, keep_memory, set_threads
+from gpm.compute import keep_memory, set_threads
 from gpm.errors import GpmError
 from gpm.training.distributed import lead
 from gpm.training.distributed.ranks import World
@@ -18,27 +16,18 @@ from gpm.training.estimate.live_bytes import available_bytes, private_bytes
 from gpm.training.estimate.machine_costs import STATE, find_constants, find_costs
 from gpm.training.estimate.remedy import Remedy, find_remedy, largest_batch
 from gpm.training.estimate.subject import Stated, Subject
-from gpm.training.prepare import Strategy
 from gpm.training.start import _begin_with, _resolve
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A predicted training.
-
-    Attributes:
-        found: The prediction.
-        memory: Bytes that a rank may take.
-        notes: Caveats about the figures.
-        remedy: Flags that make it fit, if it does not and some do.
-        batch: The largest batch that fits as it is, if it does not; else 0.
-    """
+    """A predicted training."""
 
     found: Estimate
-    memory: float
-    notes: tuple[str, ...] = ()
-    remedy: Remedy | None = None
-    batch: int = 0
+    memory: float  # bytes that a rank may take
+    notes: tuple[str, ...] = ()  # caveats about the figures
+    remedy: Remedy | None = None  # flags that make it fit, if it does not and some do
+    batch: int = 0  # the largest batch that fits as it is, if it does not
 
     @property
     def fits(self) -> bool:
@@ -108,79 +97,39 @@ class Plan:
 
 
 def plan_training(
-    source: str = "",
+    source: str | Stated,
+    team: Team = Team(),
     *,
-    devices: int = 1,
-    machines: int = 1,
-    device: str = "auto",
     memory: float = 0.0,
     measure: bool = False,
-    num_nodes: int = 0,
-    num_edges: int = 0,
-    features: int = 0,
-    classes: int = 2,
-    strategy: Strategy = "ddp",
-    workers: int = 0,
-    threads: int = 0,
-    bandwidth: float = 0.0,
-    peak: float = 0.0,
     recipe: str = "",
     **options: Any,
 ) -> Plan:
     """Predict the memory and the time of a training before it is started, and find the flags that make it fit.
 
     Args:
-        source: A recipe, a dataset, a graph folder or a PyG file, as in `gpm.train`.
-        devices, machines: Devices per computer (on a CPU: processes) and computers that train together.
-        device: auto, cpu or cuda. On a GPU the time is not measured, but computed from `peak`.
-        memory: GB that a device has; by default what is free here, divided among the devices.
+        source: A recipe, a dataset, a graph folder or a PyG file, as in `gpm.train`; or a graph that does not exist
+            yet, as a `Stated`.
+        team: The ranks that train together.
+        memory: Bytes that a rank may take; by default what is free here, divided among the devices.
         measure: Measure again, even if costs are cached.
-        num_nodes, num_edges, features, classes: In place of a source, the size of a graph that does not exist yet;
-            each edge counts once.
-        strategy, workers, threads: As in `gpm.train`.
-        bandwidth: GB per second of averaging gradients; by default a stated figure.
-        peak: TFLOP per second of a GPU; by default a stated figure.
         recipe: Recipe whose options to begin with, where the source is none.
         options: Any option of `Config`.
     """
-    for name, value, least in (("devices", devices, 1), ("machines", machines, 1), ("workers", workers, 0),
-                               ("threads", threads, 0), ("memory", memory, 0), ("bandwidth", bandwidth, 0),
-                               ("peak", peak, 0)):  # fmt: skip
-        if not least <= value < math.inf:
-            raise GpmError(f"--{name} must be at least {least}, got {value}.")
-    if bool(source) == bool(num_nodes):
-        raise GpmError("Say what to train on: a dataset or a folder, or else --num_nodes with --num_edges.")
     keep_memory()
-    kind = "cuda" if (choose_device("auto") if device == "auto" else device).startswith("cuda") else "cpu"
-    threads = threads or max(1, (os.cpu_count() or 1) // (devices if devices * machines > 1 else 1))
-    team = Team(devices, machines, kind, strategy, workers, threads, bandwidth * GB, peak * 1e12)
-    set_threads(threads)
-    stated = Stated(num_nodes, num_edges, features, classes) if num_nodes else None
-    subject, loaded = _load(source, options, recipe, stated)
-    return make_plan(subject, team, memory * GB, loaded, measure)
-
-
-def _load(source: str, options: dict[str, Any], recipe: str, stated: Stated | None) -> tuple[Subject, float]:
-    """Return the training to plan, and the bytes of memory that loading its graph took."""
+    set_threads(team.threads)
     before = private_bytes()
-    if stated is not None:
-        return Subject.of(_begin_with(recipe).with_(**options), stated.sample(), stated=stated), stated.held_bytes
+    if isinstance(source, Stated):
+        subject = Subject.of(_begin_with(recipe).with_(**options), source.sample(), stated=source)
+        return make_plan(subject, team, memory, source.held_bytes, measure)
     chosen, data = _resolve(source, options, recipe)
     subject = Subject.of(chosen.config, data)
-    _ = subject.table
-    return subject, max(0, private_bytes() - before)
+    _ = subject.table  # loads the features
+    return make_plan(subject, team, memory, max(0, private_bytes() - before), measure)
 
 
 def make_plan(subject: Subject, team: Team, memory: float, loaded: float, again: bool = False) -> Plan:
-    """Predict a training, and look for what makes it fit.
-
-    Args:
-        subject: The training.
-        team: Its ranks.
-        memory: Bytes that a rank may take; 0 for what is free here.
-        loaded: Bytes of memory that loading the graph took.
-        again: Measure again.
-    """
+    """Predict a training, and look for what makes it fit; `loaded` is the bytes that loading its graph took."""
     memory = memory or _find_memory(team)
     world = World(size=team.ranks, local_size=team.devices)
     lead.check_ranks(lead.Team(world, team.device, team.workers, team.strategy), subject.config)

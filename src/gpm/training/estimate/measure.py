@@ -46,30 +46,20 @@ class Line:
 
 @dataclass(frozen=True)
 class Costs:
-    """Measured costs of a training.
+    """Measured costs of a training, in bytes and seconds."""
 
-    Attributes:
-        parameters: Number of learned parameters.
-        step_bytes, sampling, gathering, computing: Bytes, and seconds, of a part of a step, by its instances.
-        updating: Seconds of clipping and of the optimizer, once in a step.
-        flops: Floating-point operations of an instance in a step.
-        read_bytes, reading: Bytes and seconds of a forward pass without gradients, by its patterns.
-        map_bytes, mapping: Bytes and seconds of the maps of all nodes, made once before it; 0 without maps.
-        val_patterns: Patterns of an instance in validation.
-    """
-
-    parameters: int
-    step_bytes: Line
+    parameters: int  # that are learned
+    step_bytes: Line  # of a part of a step, by its instances; so are the next three
     sampling: Line
     gathering: Line
     computing: Line
-    updating: float
-    flops: float
-    read_bytes: Line
+    updating: float  # clipping and optimizer, once in a step
+    flops: float  # floating-point operations of an instance in a step
+    read_bytes: Line  # of a forward pass without gradients, by its patterns
     reading: Line
-    map_bytes: float
+    map_bytes: float  # of the maps of all nodes, made once before it; 0 without maps
     mapping: float
-    val_patterns: int
+    val_patterns: int  # of an instance in validation
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Costs:

@@ -23,23 +23,14 @@ _log = logging.getLogger("gpm")
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """A search over a study.
+    """A search over a study."""
 
-    Attributes:
-        report: The study, with its space and its base options, and the files that it leaves behind.
-        bench: Trains the trials.
-        stop: Tells when the user wants to stop.
-        trials: Number of trials in total.
-        startup: Number of trials drawn at random.
-        quiet: Do not print a line for each trial.
-    """
-
-    report: Report
-    bench: Bench
-    stop: Stop
-    trials: int
-    startup: int
-    quiet: bool
+    report: Report  # the study, with its space and its base options, and the files that it leaves behind
+    bench: Bench  # trains the trials
+    stop: Stop  # tells when the user wants to stop
+    trials: int  # in total
+    startup: int  # of which are drawn at random
+    quiet: bool  # no line for each trial
 
     @property
     def study(self) -> Study:

@@ -28,30 +28,16 @@ from gpm.training.prepare import Training, selection_metric
 
 @dataclass
 class Course:
-    """Course of a trial.
+    """Course of a trial."""
 
-    Attributes:
-        value: Validation metric of the epoch that a training would keep; None before the first epoch.
-        epoch: That epoch, counted from 1.
-        epochs: Epochs that were trained.
-        why: Reason for an early end; empty for none.
-    """
-
-    value: float | None = None
-    epoch: int = 0
-    epochs: int = 0
-    why: str = ""
+    value: float | None = None  # validation metric of the epoch that a training would keep
+    epoch: int = 0  # that epoch, counted from 1
+    epochs: int = 0  # epochs that were trained
+    why: str = ""  # reason for an early end
 
 
 class Follow(Callback):
-    """Notes the best epoch, and ends the trial when it diverges or is given up.
-
-    Args:
-        config: Options of the trial.
-        course: Where the best epoch is noted.
-        give_up: Called with (epoch, value) after every epoch; returns the reason to end the trial, or an empty text.
-        stop: Tells when the user wants to stop.
-    """
+    """Notes the best epoch, and ends the trial when it diverges or `give_up(epoch, value)` returns a reason to."""
 
     def __init__(self, config: Config, course: Course, give_up: Callable[[int, float], str], stop: Stop) -> None:
         self.metric, self.select = config.metric, selection_metric(config)
