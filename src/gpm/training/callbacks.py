@@ -1,4 +1,4 @@
-"""What happens beside the training: the log, the best weights, the checkpoint to resume from, the progress bar."""
+"""Callbacks of a training: signals, the log, the best weights, the checkpoint to resume from, the progress bar."""
 
 from __future__ import annotations
 
@@ -36,15 +36,7 @@ class StoppedError(Exception):
 
 
 class Stop:
-    """Notes Ctrl-C and SIGTERM: the first asks the training to stop, a second one stops it at once.
-
-    Args:
-        world: The ranks; whoever started several of them passes a signal on that they may have received already.
-        message: Log line for the first signal.
-
-    Attributes:
-        asked: The user wants to stop.
-    """
+    """Notes Ctrl-C and SIGTERM: the first sets `asked` and logs a message, a second one stops the training at once."""
 
     def __init__(self, world: World = ALONE, message: str = "") -> None:
         self.world, self.message, self.asked = world, message, False
@@ -58,7 +50,7 @@ class Stop:
 
     def _note(self, number: int, frame: Any) -> None:
         if self.asked and self.world.size > 1 and time.monotonic() - self._time < ONCE:
-            return
+            return  # whoever started the ranks passes on what they have received already
         if self.asked:
             raise StoppedError
         self.asked, self._time = True, time.monotonic()
@@ -83,7 +75,7 @@ class Stop:
 
 
 class AtomicCheckpoints(TorchCheckpointIO):
-    """Checkpoints that are there complete or not at all, whenever the process is killed. Rank 0 reads them for all."""
+    """Writes checkpoints atomically; rank 0 reads them for all."""
 
     def __init__(self, world: World = ALONE) -> None:
         super().__init__()
@@ -91,42 +83,33 @@ class AtomicCheckpoints(TorchCheckpointIO):
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         content = io.BytesIO()
-        torch.save(checkpoint, content)  # into a full disk it would end with an error of its own kind
+        torch.save(checkpoint, content)  # on a full disk it would raise an error of its own kind
         with replacing(Path(path)) as scratch:
             scratch.write_bytes(content.getbuffer())
 
     def load_checkpoint(self, path: Any, *arguments: Any, **options: Any) -> dict[str, Any]:
-        if self.world.size == 1:
-            return self._load(path, *arguments, **options)
-        found: Any = None
+        checkpoint: Any = None
         if self.world.leads:
             try:
-                found = self._load(path, *arguments, **options)
-            except GpmError as error:
-                found = str(error)
-        found = self.world.share(found)
-        if isinstance(found, str):
-            raise GpmError(found)
-        checkpoint: dict[str, Any] = found
-        return checkpoint
-
-    def _load(self, path: Any, *arguments: Any, **options: Any) -> dict[str, Any]:
-        try:
-            check_zip(path)
-            return super().load_checkpoint(path, *arguments, **options)
-        except Exception as error:  # whatever a damaged file makes torch raise
-            said = str(error).rstrip(".") if isinstance(error, GpmError) else type(error).__name__
-            raise GpmError(f"{path} cannot be read ({said}); remove it to train anew.") from None
+                check_zip(path)
+                checkpoint = super().load_checkpoint(path, *arguments, **options)
+            except Exception as error:  # whatever a damaged file makes torch raise
+                reason = str(error).rstrip(".") if isinstance(error, GpmError) else type(error).__name__
+                checkpoint = f"{path} cannot be read ({reason}); remove it to train anew."
+        checkpoint = self.world.share(checkpoint)
+        if isinstance(checkpoint, str):
+            raise GpmError(checkpoint)
+        content: dict[str, Any] = checkpoint
+        return content
 
 
 class History(Callback):
-    """One row per epoch in `metrics.csv`; a resumed run goes on below the rows that it had."""
+    """Writes one row per epoch to `metrics.csv`; a resumed run adds to the rows that it had."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.rows: list[dict[str, float]] = []
-        self._began = 0.0
-        self._before = 0.0
+        self._began = self._before = 0.0
 
     def state_dict(self) -> dict[str, Any]:
         return {"rows": self.rows}
@@ -139,11 +122,11 @@ class History(Callback):
         self._before = self.rows[-1]["seconds"] if self.rows else 0.0
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        found = {name: round(float(value), 6) for name, value in trainer.callback_metrics.items()}
+        scores = {name: round(float(value), 6) for name, value in trainer.callback_metrics.items()}
         seconds = round(self._before + time.monotonic() - self._began, 2)
         rate = trainer.optimizers[0].param_groups[0]["lr"]
         self.rows.append(
-            {"epoch": trainer.current_epoch + 1, "step": trainer.global_step, "seconds": seconds, "lr": rate} | found
+            {"epoch": trainer.current_epoch + 1, "step": trainer.global_step, "seconds": seconds, "lr": rate} | scores
         )
         if not trainer.is_global_zero:
             return
@@ -156,13 +139,7 @@ class History(Callback):
 
 
 class KeepBest(Callback):
-    """Hands over the weights whenever validation is better than ever before.
-
-    Args:
-        metric: What to look at.
-        save: What to do with the model.
-        part: Of which part.
-    """
+    """Calls `save` with the model whenever the metric of a split is better than ever before."""
 
     def __init__(self, metric: str, save: Callable[[torch.nn.Module], None], part: str = "val") -> None:
         self.metric, self.save, self.part = f"{part}_{metric}", save, part
@@ -225,39 +202,32 @@ class SaveState(Checkpoint):
 
 
 class Progress(Callback):
-    """One bar over the epochs; where there is no terminal, a line now and then.
-
-    Args:
-        metric: What to show beside the loss.
-        show: False for silence.
-        every: Seconds between lines.
-    """
+    """Shows a bar over the epochs; without a terminal, a line every so many seconds."""
 
     def __init__(self, metric: str, show: bool = True, every: float = 20.0) -> None:
         self.metric, self.kind, self.show, self.every = f"val_{metric}", METRICS[metric], show, every
         self.best: float | None = None
         self._bar: Any = None
-        self._said = 0.0
+        self._logged = 0.0
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if self.show and trainer.is_global_zero:
             self._bar = tqdm(total=trainer.max_epochs, initial=trainer.current_epoch, unit="epoch", disable=None)
-        self._said = time.monotonic()
+        self._logged = time.monotonic()
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if self._bar is None:
             return
-        found = trainer.callback_metrics
-        loss, value = float(found["train_loss"]), float(found[self.metric])
+        loss, value = (float(trainer.callback_metrics[name]) for name in ("train_loss", self.metric))
         better = max if self.kind.larger else min
         self.best = value if self.best is None else better(self.best, value)
         shown, best = self.kind.show(value), self.kind.show(self.best)
         self._bar.set_postfix_str(f"loss {loss:.3f}, val {shown}, best {best}")
         self._bar.update(1)
         epoch = trainer.current_epoch + 1
-        if self._bar.disable and (time.monotonic() - self._said > self.every or epoch == trainer.max_epochs):
+        if self._bar.disable and (time.monotonic() - self._logged > self.every or epoch == trainer.max_epochs):
             _log.info("epoch %d of %d: loss %.3f, val %s", epoch, trainer.max_epochs, loss, shown)
-            self._said = time.monotonic()
+            self._logged = time.monotonic()
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if self._bar is not None:

@@ -24,7 +24,7 @@ from gpm.nn.predictor import Predicts
 from gpm.run.run import CONFIG, ENVIRONMENT, HISTORY, RESULT, SPLIT, STATE, WEIGHTS, Run, write_config
 from gpm.run.workplace import PART, is_complete, target_of
 from gpm.tasks.metrics import METRICS
-from gpm.training.distributed.ranks import ALONE, LostError, World, is_lost, ordering, release
+from gpm.training.distributed.ranks import ALONE, LostError, World, is_lost, ordering, release, silenced
 from gpm.training.prepare import Job, Training, draw_split, selection_metric
 from gpm.training.score import OTHER, Trained, add_baselines, announce, read_held_out, read_other, score_run
 
@@ -201,20 +201,12 @@ def make_trainer(config: Config, device: str, world: World = ALONE, *, callbacks
 @contextmanager
 def calm() -> Iterator[None]:
     """Silence Lightning's own remarks, of which none is for the user."""
-    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", category=UserWarning, module="lightning")
-            warnings.filterwarnings("ignore", message=".*treespec.*")
-            warnings.filterwarnings("ignore", category=DeprecationWarning)
-            warnings.filterwarnings("ignore", message=".*broadcast_buffers.*")  # its new name is not in old torch
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+    with silenced(("lightning.pytorch", "lightning.fabric"), logging.ERROR), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=UserWarning, module="lightning")
+        warnings.filterwarnings("ignore", message=".*treespec.*")
+        warnings.filterwarnings("ignore", category=DeprecationWarning)
+        warnings.filterwarnings("ignore", message=".*broadcast_buffers.*")  # its new name is not in old torch
+        yield
 
 
 def _make_tracker(job: Job) -> Any:

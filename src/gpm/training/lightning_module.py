@@ -1,4 +1,4 @@
-"""The training of a model, as Lightning wants it: steps, validation, optimizer and schedule."""
+"""The Lightning module: training steps, validation, optimizer and schedule."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from gpm.random_bits import MASK, TRAINING_STEP, make_key
 from gpm.training.batches import Batch, Batches, Examples, Loader, Prepared, Times
 from gpm.training.distributed.ranks import ALONE, World
 
-VALIDATION_SHARE = 0.25  # of the cost of an epoch may go to validating it
-ADVERSARY = 5.0  # times as fast as the model learns its adversary, which otherwise lags behind what it is to judge
-BACKWARD = 2.0  # a training step costs its forward pass and about so many more
+VALIDATION_SHARE = 0.25  # share of the cost of an epoch that may go to validating it
+ADVERSARY = 5.0  # learning rate of the domain classifier, in units of the model's; a slower one lags behind
+BACKWARD = 2.0  # cost of a backward pass, in units of a forward pass
 
 
 class Learner(pl.LightningModule):
     """Trains a model on the instances of one graph or collection.
 
-    The random bits of a step (dropout, sign flips, non-edges) are a function of (seed, step, place in the batch), its
-    patterns of (seed, instance, step): a run that is resumed at an epoch goes on exactly as it would have, and ranks,
-    parts and workers change nothing but the order in which gradients are added up.
+    The random bits of a step (dropout, sign flips, non-edges) are a function of (seed, step, index in the batch), its
+    patterns of (seed, instance, step): a resumed run continues exactly as it would have, and ranks, parts and workers
+    change nothing but the order in which gradients are added up.
 
     Args:
-        predictor: Model and what it reads.
+        predictor: Model on its graph.
         examples: Instances and targets.
-        config: How to train.
+        config: Options.
         world: The ranks that train together.
         workers: Processes that draw and gather ahead; 0 for none.
-        adaptation: What is added to the loss for the sake of another domain, if anything.
-        sharded: Each rank keeps a piece of weights, gradients and the optimizer's state; the predictor's model is
+        sharded: Each rank keeps a shard of weights, gradients and the optimizer's state; the predictor's model is
             whole, and gets the weights for validation.
+        adaptation: Terms that are added to the loss to adapt to another domain.
     """
 
     def __init__(
@@ -76,13 +76,13 @@ class Learner(pl.LightningModule):
 
     @property
     def final_model(self) -> nn.Module:
-        """The weights that are validated and kept: averaged ones if the options say so."""
+        """Model that is validated and kept: the averaged one, if there is one."""
         whole: nn.Module = self.predictor.model if self.sharded else self.model
         kept: nn.Module = whole if self.averaged is None else self.averaged
         return kept
 
     def configure_model(self) -> None:
-        """Cut the model into pieces, once."""
+        """Shard the model, once."""
         if self.sharded and not self._cut:
             from gpm.training.distributed.strategies import shard
 
@@ -150,7 +150,7 @@ class Learner(pl.LightningModule):
 
     @property
     def val_patterns(self) -> int:
-        """Patterns per instance in validation: as given, or so many that it costs a quarter of an epoch."""
+        """Patterns per instance in validation: as the options say, or so many that it costs a quarter of an epoch."""
         config = self.config
         if config.val_patterns:
             return config.val_patterns
@@ -161,11 +161,11 @@ class Learner(pl.LightningModule):
         return min(config.pool, max(config.patterns, int(worth) // len(config.lengths) * len(config.lengths)))
 
     def on_validation_epoch_start(self) -> None:
-        """The training part of the epoch has ended: note what it took, and the mean loss over all ranks."""
+        """Note the time of the training steps of this epoch, and gather a sharded model."""
         if not self._began:
             return
-        took, waited = time.perf_counter() - self._began, self.loader.waited
-        self.times.add({"total": took, "computing": took - waited, "waiting": waited if self.loader.workers else 0.0})
+        total, waited = time.perf_counter() - self._began, self.loader.waited
+        self.times.add({"total": total, "computing": total - waited, "waiting": waited if self.loader.workers else 0.0})
         self.times.per_step = self.loader.per_step()
         self._began = 0.0
         if self.sharded:
@@ -208,7 +208,7 @@ class Learner(pl.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def rate(self, step: int) -> float:
-        """The learning rate of a step as a share of its peak."""
+        """Return the learning rate of a step as a share of its peak."""
         whole = self.config.epochs * self.steps_per_epoch
         warmup = min(self.config.warmup, whole // 5)  # a short training has a short one
         if step < warmup:

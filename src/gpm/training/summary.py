@@ -1,4 +1,4 @@
-"""The figures of several runs that differ by their seed or fold, as one result file and one line."""
+"""Summarise runs that differ by their seed or fold, as one result file and one line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpm.training.recipes import Recipe, is_comparable
 
 
 def summarise(runs: list[Run], recipe: Recipe, seconds: float) -> dict[str, Any]:
-    """The figures of some runs that differ by their seed, as tables have them, beside the paper's."""
+    """Return the figures of runs that differ by their seed or fold, and the paper's."""
     results = [run.result for run in runs]
     first = runs[0].config
     metric, kind = first.metric, METRICS[first.metric]
@@ -41,7 +41,7 @@ def summarise(runs: list[Run], recipe: Recipe, seconds: float) -> dict[str, Any]
 
 
 def _summarise_other(results: list[dict[str, Any]], metric: str) -> dict[str, Any]:
-    """Of a source and a target: what the test part would have been, had the other domain chosen the epochs."""
+    """Return the test figures of a source and a target if the other domain had chosen the epochs."""
     if any("other" not in result for result in results):
         return {}
     kind = METRICS[metric]
@@ -59,7 +59,7 @@ def _summarise_other(results: list[dict[str, Any]], metric: str) -> dict[str, An
 
 
 def describe_summary(summary: dict[str, Any]) -> str:
-    """One line: mean ± standard deviation over seeds, beside the paper's."""
+    """Return one line: mean ± standard deviation over seeds, and the paper's."""
     paper, kind = summary["paper_mean"], METRICS[summary["metric"]]
     digits = 2 if kind.share else 4
     beside = "" if paper is None else f"; the paper has {paper:.{digits}f} ± {summary['paper_std']:.{digits}f}"

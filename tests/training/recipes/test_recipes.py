@@ -114,7 +114,7 @@ def test_your_own_file_is_a_recipe(tmp_path: Path) -> None:
         (b"- data", r"mine\.yaml must hold options"),
         (b"", r"mine\.yaml must hold options"),
         (b"data: [", r"mine\.yaml is not YAML: "),
-        (b"data: \xff", r"cannot read .*mine\.yaml \(UnicodeDecodeError\)"),
+        (b"data: \xff", r"Cannot read .*mine\.yaml \(UnicodeDecodeError\)"),
     ],
 )
 def test_a_mistake_in_it_names_file_and_key(tmp_path: Path, content: bytes, sentence: str) -> None:
@@ -125,5 +125,5 @@ def test_a_mistake_in_it_names_file_and_key(tmp_path: Path, content: bytes, sent
 
 
 def test_a_file_that_is_not_there_is_said_so(tmp_path: Path) -> None:
-    with pytest.raises(GpmError, match=r"there is no recipe file .*none\.yaml"):
+    with pytest.raises(GpmError, match=r"There is no recipe file .*none\.yaml"):
         find_recipe(str(tmp_path / "none.yaml"))
