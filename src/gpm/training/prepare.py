@@ -56,23 +56,14 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """A prepared training.
+    """A prepared training."""
 
-    Attributes:
-        config: Options, with nothing left to guess.
-        data: Nodes, links or graphs to learn from.
-        split: Train, validation and test instances.
-        task: Targets, loss and metrics.
-        device: Device that computes.
-        stream: Walk and gather on the host, and bring to the device what a batch touches.
-    """
-
-    config: Config
+    config: Config  # with nothing left to guess
     data: TaskData
     split: Split
     task: Task
     device: str = "cpu"
-    stream: bool = False
+    stream: bool = False  # walk and gather on the host, and bring to the device what a batch touches
 
     @classmethod
     def of(cls, config: Config, data: TaskData, split: Split | None = None, **more: Any) -> Self:
@@ -98,10 +89,9 @@ class Training:
 
     def build(self) -> Predicts:
         """Build the model with fresh weights on its graph."""
-        config, level = self.config, self.data.level
-        torch.manual_seed(config.seed)
+        torch.manual_seed(self.config.seed)
         return build_predictor(
-            config, self.graph, self.task.outputs, level, device=self.device, seen=self.fitted_graphs,
+            self.config, self.graph, self.task.outputs, self.data.level, device=self.device, seen=self.fitted_graphs,
             stream=self.stream,
         )  # fmt: skip
 

@@ -19,7 +19,6 @@ def summarise(runs: list[Run], recipe: Recipe, seconds: float) -> dict[str, Any]
     first = runs[0].config
     metric, kind = first.metric, METRICS[first.metric]
     values = [kind.scaled(r["test"][metric]) for r in results]
-    digits = 2 if kind.share else 4
     seed = results[0]["seed"]
     protocol = results[0]["protocol"].replace(f"seed {seed}", "seed as listed")
     if (fold := re.search(r"fold \d+ of (\d+)", protocol)) and int(fold[1]) == len(runs):
@@ -28,8 +27,7 @@ def summarise(runs: list[Run], recipe: Recipe, seconds: float) -> dict[str, Any]
     return {
         "dataset": runs[0].data.title, "model": "GPM" if first.model == "gpm" else first.model.upper(),
         "task": first.task, "recipe": recipe.name, "changed": recipe.changed, "metric": metric, "protocol": protocol,
-        "seeds": [r["seed"] for r in results], "values": values, "mean": round(statistics.fmean(values), digits),
-        "std": round(statistics.stdev(values), digits) if len(values) > 1 else 0.0,
+        "seeds": [r["seed"] for r in results], "values": values, **_mean_and_std(values, metric),
         "val_values": [kind.scaled(r["val"][metric]) for r in results],
         "test": {k: [METRICS[k].scaled(r["test"][k]) for r in results] for k in results[0]["test"]},
         "paper_mean": paper[0], "paper_std": paper[1], "wall_s": round(seconds, 1),
@@ -44,18 +42,20 @@ def _summarise_other(results: list[dict[str, Any]], metric: str) -> dict[str, An
     """Return the test figures of a source and a target if the other domain had chosen the epochs."""
     if any("other" not in result for result in results):
         return {}
-    kind = METRICS[metric]
-    values = [kind.scaled(result["other"]["test"][metric]) for result in results]
-    digits = 2 if kind.share else 4
+    values = [METRICS[metric].scaled(result["other"]["test"][metric]) for result in results]
     return {
         "chosen_on": results[0]["chosen_on"],
         "other": {
-            "chosen_on": results[0]["other"]["chosen_on"], "values": values,
-            "mean": round(statistics.fmean(values), digits),
-            "std": round(statistics.stdev(values), digits) if len(values) > 1 else 0.0,
+            "chosen_on": results[0]["other"]["chosen_on"], "values": values, **_mean_and_std(values, metric),
             "best_epochs": [result["other"]["best_epoch"] for result in results],
         },
     }  # fmt: skip
+
+
+def _mean_and_std(values: list[float], metric: str) -> dict[str, float]:
+    digits = 2 if METRICS[metric].share else 4
+    std = statistics.stdev(values) if len(values) > 1 else 0.0
+    return {"mean": round(statistics.fmean(values), digits), "std": round(std, digits)}
 
 
 def describe_summary(summary: dict[str, Any]) -> str:

@@ -33,18 +33,12 @@ _ARRAYS = ("indptr", "indices", "edge_ids", "edge_weight", "edge_cdf", "x", "edg
 
 @dataclass(frozen=True)
 class Stated:
-    """A graph that does not exist yet, as the user describes it.
-
-    Attributes:
-        nodes, edges: Their counts; an edge that goes both ways counts once.
-        features: Columns of node features.
-        classes: Classes of nodes.
-    """
+    """A graph that does not exist yet, as the user describes it."""
 
     nodes: int
-    edges: int
-    features: int = 0
-    classes: int = 2
+    edges: int  # an edge that goes both ways counts once
+    features: int = 0  # columns of node features
+    classes: int = 2  # classes of nodes
 
     def __post_init__(self) -> None:
         for name, least in (("num_nodes", 10), ("num_edges", 1), ("features", 0), ("classes", 2)):
