@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from gpm.patterns.walks import TensorGraph, WalkRule, has_edge, walk, walk_tensors
     from gpm.run.run import Run
     from gpm.run.shards import merge_shards
-    from gpm.shift.adapt import adapt, unite
     from gpm.shift.result import Shift
     from gpm.shift.shift_report import report_shift
+    from gpm.training.adapt import adapt, unite
     from gpm.training.start import train
 
 _HOMES = {
@@ -62,8 +62,8 @@ _HOMES = {
     "name_shape": "gpm.patterns.shape_names",
     "report_shift": "gpm.shift.shift_report",
     "shape_key": "gpm.patterns.shape_names",
-    "adapt": "gpm.shift.adapt",
-    "unite": "gpm.shift.adapt",
+    "adapt": "gpm.training.adapt",
+    "unite": "gpm.training.adapt",
     "walk": "gpm.patterns.walks",
     "walk_tensors": "gpm.patterns.walks",
 }

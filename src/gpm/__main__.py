@@ -46,11 +46,11 @@ COMMANDS = {
         "Write a trained model as a program of torch.export, after a check that it says what the run says.",
     ),
     "plan": (
-        "gpm.training.estimate:plan_run",
+        "gpm.cli.plan:plan_run",
         "Predict the memory and the time of a training before it is started, and say which flag would make it fit.",
     ),
     "tune": (
-        "gpm.training.tune:tune",
+        "gpm.cli.tune:tune",
         "Search for the options that validate best and write them as a recipe; the test part is not read.",
     ),
     "import": (

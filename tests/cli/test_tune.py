@@ -17,14 +17,13 @@ import numpy as np
 import pytest
 import yaml
 
-import gpm.cli.tune
+import gpm.training.tune
 import gpm.training.tune.search
 from gpm import GpmError, Run, train
 from gpm.__main__ import main
-from gpm.cli.tune import parse_time
 from gpm.data.sources import load_task_data
 from gpm.training.recipes import find_recipe
-from gpm.training.tune import tune
+from gpm.training.tune import parse_time, tune
 from gpm.training.tune.trial import Bench
 from tests.training.tune.toys import SMALL, SPACE, make_graph, run_tune, save_graph
 
@@ -64,10 +63,10 @@ def test_the_recipe_of_the_best_trial_can_be_trained(tmp_path: Path, caplog: pyt
     assert run.config.data == str(tmp_path / "data")
     content = yaml.safe_load(recipe.read_text())
     assert "4 trials" in content["note"]
-    assert "The test part was not read." in content["note"]
+    assert "The test split was not read." in content["note"]
     assert "seed 0" in content["note"]
     assert {"about", "note", "data", "task", "width"} <= set(content)
-    assert f"gpm train {recipe} trains with them" in caplog.text
+    assert f"gpm train {recipe} trains with these options" in caplog.text
 
 
 def test_a_study_of_links_and_a_study_in_the_usual_space(tmp_path: Path) -> None:
@@ -77,7 +76,7 @@ def test_a_study_of_links_and_a_study_in_the_usual_space(tmp_path: Path) -> None
     found = find_recipe(str(recipe))
     assert found is not None
     assert found.config.task == "link"
-    with pytest.raises(GpmError, match=r"^protocol paper walks the test edges, which tuning must not see"):
+    with pytest.raises(GpmError, match=r"^Protocol paper walks the test edges, which tuning must not see"):
         tune(data, out=tmp_path / "p", task="link", protocol="paper", device="cpu")
     assert not (tmp_path / "p").exists()
 
@@ -175,7 +174,7 @@ def test_a_killed_study_goes_on_as_it_would_have(whole: Path, tmp_path: Path) ->
             assert time.monotonic() < until
             assert process.poll() is None
             time.sleep(0.005)
-        with pytest.raises(GpmError, match="another process tunes in"):
+        with pytest.raises(GpmError, match="Another process tunes in"):
             run_tune(tmp_path, source=source, trials=4)
     finally:
         process.send_signal(signal.SIGKILL)
@@ -197,10 +196,10 @@ def test_a_study_ends_when_its_time_is_up(tmp_path: Path, monkeypatch: pytest.Mo
             if course.why:
                 return
 
-    monkeypatch.setattr(gpm.cli.tune, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(gpm.training.tune, "monotonic", lambda: clock[0])
     monkeypatch.setattr(gpm.training.tune.search, "monotonic", lambda: clock[0])
     monkeypatch.setattr(Bench, "fit", fit)
-    with pytest.raises(GpmError, match=r"^no trial was trained to its end; give more --time"):
+    with pytest.raises(GpmError, match=r"^No trial was trained to its end; give more --time"):
         run_tune(tmp_path, time="2s", trials=9)
     rows = _rows(tmp_path / "tuned")
     assert [(row["state"], row["why"], row["seconds"]) for row in rows] == [("pruned", "out of time", "2.0")]
@@ -236,7 +235,7 @@ def test_a_study_in_which_nothing_works_ends_with_the_reason(tmp_path: Path, mon
         raise GpmError("it is Monday.")
 
     monkeypatch.setattr(Bench, "fit", fail)
-    with pytest.raises(GpmError, match=r"^3 trials failed, and none did not: it is Monday\.$"):
+    with pytest.raises(GpmError, match=r"^All 3 trials failed: it is Monday\.$"):
         run_tune(tmp_path, trials=50)
 
 
@@ -251,7 +250,7 @@ def test_without_optuna_the_fix_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     [
         ({"trials": 0}, "trials must be at least 1, got 0"),
         ({"startup": 0}, "startup must be at least 1, got 0"),
-        ({"threads": -1}, "threads must not be negative"),
+        ({"threads": -1}, "threads must be at least 0, got -1"),
         ({"time": "soon"}, "time must be written as 45s, 30m, 2h or 1h30m, got 'soon'"),
         ({"metric": "hits@20"}, "hits@20 is not a metric of classes"),
         ({"source": "nowhere"}, "nowhere"),

@@ -205,7 +205,7 @@ def test_threads_are_those_that_are_asked_for(trained: Path, tmp_path: Path) -> 
     [
         (["train"], "say what to train on: a recipe (gpm recipes), a dataset (gpm data) or a file."),
         (["train", "motfs"], "'motfs' is neither a file nor a dataset. Did you mean 'motifs'?"),
-        (["train", "none.yaml"], "there is no recipe file none.yaml."),
+        (["train", "none.yaml"], "There is no recipe file none.yaml."),
         (["train", "karate", "blog"], "unrecognized arguments: blog."),
         (["train", "karate", "--epoch", "3"], "there is no flag '--epoch'. Did you mean '--epochs'?"),
         (["train", "karate", "--epochs", "many"], "--epochs: expected int, got many."),

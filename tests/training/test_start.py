@@ -23,7 +23,7 @@ from torch_geometric.data import Data
 
 import gpm.run.model_card
 import gpm.run.run
-import gpm.training.fit
+import gpm.training.score
 from gpm import Config, GpmError, Graph, Run, train
 from gpm.__main__ import main
 from gpm.data.splits import Split
@@ -244,7 +244,7 @@ def test_it_may_die_between_any_two_files(
         elif place == "before the card":
             _dies(dying, gpm.run.model_card, "write_card")
         else:
-            _dies(dying, gpm.training.fit, "write_json", lambda path, content: path.name == "result.json")
+            _dies(dying, gpm.training.score, "write_json", lambda path, content: path.name == "result.json")
         with pytest.raises(Killed):
             train(undisturbed.source, out=out, quiet=True, **undisturbed.options)
     assert not out.exists()
@@ -345,9 +345,9 @@ def test_a_second_ctrl_c_stops_at_once() -> None:
     state = SaveState(Path("nowhere"))
 
     def twice() -> None:
-        with state.listening():
+        with state.stop.listening():
             signal.raise_signal(signal.SIGINT)
-            assert state.interrupted
+            assert state.stop.asked
             signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(StoppedError):
@@ -732,7 +732,7 @@ def test_a_second_process_on_the_same_folder_gets_one_sentence(tmp_path: Path, m
 
 def test_a_run_that_diverges_leaves_nothing_in_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(KeepBest, "on_train_epoch_end", lambda *_: None)
-    with pytest.raises(GpmError, match="the validation was never a number: the training diverged; lower --lr"):
+    with pytest.raises(GpmError, match="The validation score was never a number: the training diverged; lower --lr"):
         _train(_graph(), tmp_path / "run")
     assert not (tmp_path / "run.part").exists()
 

@@ -266,7 +266,7 @@ def test_the_protocol_of_the_paper_is_named_wherever_its_figures_are(
     assert visible in card
     assert "Protocol paper: test edges were walked, so that the figure is no measure of quality." in card
     assert "links, Hits@20, protocol paper" in caplog.text
-    assert "protocol paper: test edges are walked, so that this is no measure of quality; see strict" in caplog.messages
+    assert "do not compare: test edges are visible to the walks under protocol paper; see strict" in caplog.messages
     assert json.loads((run.folder / "model.json").read_text())["protocol"] == "paper"
     assert main(["evaluate", str(run.folder)]) == 0
     assert visible in capsys.readouterr().out

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 from gpm.data.domain_data import DomainData
 from gpm.io.atomic import write_text
 from gpm.tasks.metrics import METRICS
-from gpm.training.recipes import is_comparable
 
 if TYPE_CHECKING:
     from gpm.config import Config
     from gpm.run.run import Run
-    from gpm.training.recipes import Recipe
 
 
 _PREDICT = {
@@ -69,12 +67,10 @@ def _plain(name: object) -> str:
     return " ".join(str(name).replace("`", "'").split())
 
 
-def write_card(run: Run, result: dict[str, Any], recipe: Recipe) -> None:
-    """Write `README.md` of a run with its final figures."""
+def write_card(run: Run, result: dict[str, Any], paper: str = "", note: str = "") -> None:
+    """Write `README.md` of a run with its final figures, the paper's behind them, and a note on the recipe."""
     config, facts = run.config, run.facts
-    kind = METRICS[result["metric"]]
     level, graph = result["task"], run.data.graph
-    paper = recipe.beside_paper(kind) if is_comparable(config, recipe.changed) else ""
     several = f"{graph.num_graphs:,} graphs, " if level == "graph" else ""
     name = "Neural Graph Pattern Machine" if config.model == "gpm" else f"baseline ({config.model})"
     epochs = f"Epoch {result['best_epoch']} of {result['epochs']}"
@@ -97,7 +93,7 @@ def write_card(run: Run, result: dict[str, Any], recipe: Recipe) -> None:
         f"- {epochs}, {result['train_seconds']:.0f} s of training, {result['date']}.",
         *([_describe_patterns(config)] if config.model == "gpm" else []),
         "- Every option is in `config.yaml`, versions and devices are in `environment.json`, epochs in `metrics.csv`.",
-        *([f"- {recipe.note}"] if recipe.note else []),
+        *([f"- {note}"] if note else []),
         "",
         "```sh",
         "gpm evaluate .               # score the test part again",

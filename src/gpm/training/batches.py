@@ -1,8 +1,8 @@
-"""From the number of a training step to what the model reads in it: dealt out to ranks, drawn, gathered, ahead of time.
+"""Batches of a training: the instances of each step, divided among ranks, drawn and gathered ahead of time.
 
 The instances of a step are a pure function of (seed, step), whatever the number of ranks, of parts of a step and of
-workers: rank r of R takes every R-th of them. Workers are processes that draw and gather ahead; only numbers of
-instances go to them, and what a batch touches comes back. A mapped graph is shared by all of them through its files.
+workers: rank r of R takes every R-th of them. Workers are processes that draw and gather ahead; only instance ids go
+to them, and what a batch touches comes back. A mapped graph is shared by all of them through its files.
 """
 
 from __future__ import annotations
@@ -30,32 +30,24 @@ AHEAD = 2  # batches that a worker prepares in advance
 
 @dataclass(frozen=True)
 class Draw:
-    """One rank's share of a step, or of a part of it.
-
-    Attributes:
-        step: The number of the step.
-        whole: Places of the step's instances in the training part `[B]`, of all ranks.
-        mine: Which of them are read here `[b]`, never empty.
-        idle: There was none left for this rank: the one that it reads counts for nothing.
-    """
+    """One rank's share of a step, or of a part of it."""
 
     step: int
-    whole: NDArray[np.int64]
-    mine: NDArray[np.int64]
-    idle: bool = False
+    whole: NDArray[np.int64]  # indices of the step's instances in the training split [B], of all ranks
+    mine: NDArray[np.int64]  # which of them are read here [b], never empty
+    idle: bool = False  # none was left for this rank: the one that it reads counts for nothing
 
 
 class Batches(Sampler[Draw]):
-    """The steps of an epoch: a shuffle that is a pure function of (seed, pass), so that a resumed run sees the same.
+    """Samples the steps of an epoch; the shuffle is a pure function of (seed, pass), so that a resumed run is the same.
 
     Args:
-        count: Instances of the training part.
+        count: Instances of the training split.
         size: Instances per step, over all ranks and parts.
-        seed: Of the shuffles.
-        steps: Steps of an epoch; 0 for one pass over all instances. A pass that an epoch does not end goes on in the
-            next.
-        rank, ranks: Which share of the instances of a step is ours.
-        parts: In how many parts a step is computed.
+        seed: Seed of the shuffles.
+        steps: Steps of an epoch; 0 for one pass over all instances. The next epoch continues an unfinished pass.
+        rank, ranks: The share of a step's instances that is ours.
+        parts: Number of parts in which a step is computed.
     """
 
     def __init__(
@@ -67,7 +59,7 @@ class Batches(Sampler[Draw]):
         self.steps = steps or self.per_pass
 
     def set_epoch(self, epoch: int) -> None:
-        """Lightning says which epoch begins."""
+        """Set the epoch that begins; Lightning calls this."""
         self.epoch = epoch
 
     def __len__(self) -> int:
@@ -77,26 +69,20 @@ class Batches(Sampler[Draw]):
         # Drawn when the first batch is taken: Lightning makes the iterator of a resumed run before it sets the epoch.
         begun, order = -1, np.zeros(0, dtype=np.int64)
         for step in range(self.epoch * self.steps, (self.epoch + 1) * self.steps):
-            number, place = divmod(step, self.per_pass)
+            number, index = divmod(step, self.per_pass)
             if number != begun:
                 begun, order = number, np.random.default_rng((self.seed, number)).permutation(self.count)
-            whole = order[place * self.size : (place + 1) * self.size]
+            whole = order[index * self.size : (index + 1) * self.size]
             for part in range(self.parts):
                 mine = np.arange(part * self.ranks + self.rank, len(whole), self.parts * self.ranks)
-                # Whoever has nothing to do in a small last batch goes along with an instance that counts for nothing.
+                # A rank with nothing to do in a small last batch takes an instance that counts for nothing.
                 yield Draw(step, whole, mine, False) if len(mine) else Draw(step, whole, np.zeros(1, np.int64), True)
 
 
 class Examples:
-    """Instances by their ids, as a model reads them, with what is wanted of them.
+    """Instances by their ids, as a model reads them, with their targets.
 
-    A training step on links reads as many non-edges beside the edges, drawn afresh for every step.
-
-    Args:
-        data: What the instances are of.
-        task: What is wanted.
-        split: The parts.
-        seed: Of the non-edges.
+    A training step on links reads as many non-edges beside the edges, drawn afresh for every step from the seed.
     """
 
     def __init__(self, data: TaskData, task: Task, split: Split, seed: int) -> None:
@@ -104,11 +90,11 @@ class Examples:
         self.pairs = torch.tensor(split.pairs) if isinstance(split, LinkSplit) else None
 
     def take(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Instances of the split, and their targets."""
+        """Return instances of the split, and their targets."""
         return ids if self.pairs is None else self.pairs[ids], self.task.targets[ids]
 
     def draw(self, ids: Tensor, turn: int) -> tuple[Tensor, Tensor]:
-        """The examples of a training step."""
+        """Return the examples of a training step, and their targets."""
         inputs, targets = self.take(ids)
         if not isinstance(self.data, LinkData):
             return inputs, targets
@@ -117,7 +103,7 @@ class Examples:
         return torch.cat([inputs, others]), torch.cat([targets, targets.new_zeros(len(others))])
 
     def deal(self, draw: Draw) -> tuple[Tensor, Tensor, Tensor, int, float]:
-        """Our examples of a step, their targets, their places in it, the terms of their loss, and its share of all."""
+        """Return our examples of a step, their targets, their rows in it, the terms of their loss, and its share."""
         inputs, targets = self.draw(torch.from_numpy(self.split.train[draw.whole]), draw.step)
         mine = torch.from_numpy(draw.mine)
         rows = torch.cat([mine + i * len(draw.whole) for i in range(len(inputs) // len(draw.whole))])
@@ -127,32 +113,23 @@ class Examples:
 
 @dataclass(frozen=True)
 class Batch:
-    """What a training step reads.
+    """A prepared part of a training step."""
 
-    Attributes:
-        content: Whatever the model makes logits of.
-        targets: What is wanted.
-        share: The part of the step's loss that falls on these instances, between 0 and 1.
-        terms: How many terms their loss has: instances, or labels that are known.
-        seconds: What it took to draw and to gather.
-        inputs: The instances; there may be some without a target behind those that have one.
-    """
-
-    content: Any
+    content: Any  # what the model reads
     targets: Tensor
-    share: float
-    terms: int
-    seconds: dict[str, float] = field(default_factory=dict)
-    inputs: Tensor | None = None
+    share: float  # of the step's loss that falls on these instances, between 0 and 1
+    terms: int  # of their loss: instances, or labels that are known
+    seconds: dict[str, float] = field(default_factory=dict)  # spent on drawing and gathering
+    inputs: Tensor | None = None  # instances; some without a target may follow those that have one
 
     def to(self, device: torch.device | str) -> Batch:
-        """The same batch on another device."""
+        """Return the same batch on another device."""
         content = self.content.to(device) if hasattr(self.content, "to") else self.content
         return replace(self, content=content, targets=self.targets.to(device, non_blocking=True))
 
 
 class Times:
-    """Where the time of training goes, in seconds."""
+    """Seconds that the parts of a training took."""
 
     def __init__(self) -> None:
         names = ("sampling", "gathering", "waiting", "computing", "communicating", "total")
@@ -160,21 +137,21 @@ class Times:
         self.per_step = 0.0  # the median of the last epoch
 
     def add(self, seconds: dict[str, float]) -> None:
-        """Add what some piece of work took."""
+        """Add the seconds of some work."""
         for name, value in seconds.items():
             self.seconds[name] += value
 
     def shares(self) -> dict[str, float]:
-        """Each as a share of the time on the clock.
+        """Return each as a share of the wall-clock time.
 
-        With workers, sampling and gathering go on beside the computing, and what they hold up is the waiting; without,
-        there is no waiting. Communication, too, may go on beside the computing, in which it is counted.
+        With workers, sampling and gathering run beside the computing, and delay it by the waiting; without workers
+        there is no waiting. Communication may run beside the computing, too, in which it is counted.
         """
         spent = self.seconds["total"]
         return {name: round(value / spent, 4) for name, value in self.seconds.items() if spent and name != "total"}
 
     def describe(self, workers: int, ranks: int) -> str:
-        """In words."""
+        """Return the shares in words."""
         shares = dict.fromkeys(self.seconds, 0.0) | self.shares()
         parts = [f"computing {shares['computing']:.0%}"]
         if ranks > 1:
@@ -188,13 +165,7 @@ class Times:
 
 
 class Prepared(Dataset[Batch]):
-    """Batches, prepared when they are asked for.
-
-    Args:
-        examples: Instances and targets.
-        prepare: Makes of instances, the number of a step and their places in it what a model reads, and says what that
-            took; see `gpm.nn.predictor.Predicts`.
-    """
+    """Batches that are prepared on access; for `prepare` see `gpm.nn.predictor.Predicts`."""
 
     def __init__(self, examples: Examples, prepare: Callable[[Tensor, int, Tensor], tuple[Any, dict[str, float]]]):
         self.examples, self.prepare = examples, prepare
@@ -206,15 +177,10 @@ class Prepared(Dataset[Batch]):
 
 
 class Loader:
-    """Batches of an epoch after the other, prepared here or by workers ahead of time.
+    """Loads the batches of one epoch after the other, prepared here or by worker processes ahead of time.
 
-    Nothing begins before the first batch is asked for, since Lightning says only then which epoch it is.
-
-    Args:
-        dataset: Prepares them.
-        sampler: Says which.
-        workers: Processes that prepare; 0 for none.
-        start: How a process begins: fork or spawn; by default as the system does it.
+    Nothing begins before the first batch is taken, since Lightning sets the epoch only then. `start` is how a worker
+    begins, fork or spawn.
     """
 
     def __init__(self, dataset: Prepared, sampler: Batches, workers: int = 0, start: str | None = None) -> None:
@@ -243,13 +209,13 @@ class Loader:
             yield batch
 
     def per_step(self) -> float:
-        """Seconds from one step to the next in this epoch, the median: the first ones are slow."""
-        took = np.diff(list(self._marks)[:: self.sampler.parts])
-        return float(np.median(took)) if len(took) else 0.0
+        """Return the median seconds from one step to the next in this epoch; the first ones are slow."""
+        seconds = np.diff(list(self._marks)[:: self.sampler.parts])
+        return float(np.median(seconds)) if len(seconds) else 0.0
 
 
 def _begin_worker(number: int) -> None:
-    """One thread each: there are as many workers as were asked for, and signals are the main process's to handle."""
+    """Give a worker one thread, and leave signals to the main process."""
     import signal
 
     from gpm import compute

@@ -1,4 +1,4 @@
-"""What happens beside the training: the log, the best weights, the checkpoint to resume from, the progress bar."""
+"""Callbacks of a training: signals, the log, the best weights, the checkpoint to resume from, the progress bar."""
 
 from __future__ import annotations
 
@@ -26,18 +26,56 @@ from gpm.tasks.metrics import METRICS
 from gpm.training.distributed.ranks import ALONE, World
 from gpm.training.lightning_module import Learner
 
+SAVING_SHARE = 0.02  # share of the time that may go to saving checkpoints
+ONCE = 1.0  # seconds within which repeated signals count as one
+_log = logging.getLogger("gpm")
+
 
 class StoppedError(Exception):
     """The user stopped the training; what was saved can be resumed."""
 
 
-SAVING_SHARE = 0.02  # of the time may go to saving checkpoints
-ONCE = 1.0  # seconds in which signals are one
-_log = logging.getLogger("gpm")
+class Stop:
+    """Notes Ctrl-C and SIGTERM: the first sets `asked` and logs a message, a second one stops the training at once."""
+
+    def __init__(self, world: World = ALONE, message: str = "") -> None:
+        self.world, self.message, self.asked = world, message, False
+        self._time, self._active = 0.0, False
+
+    def listen(self) -> None:
+        """Put our handlers in place again, if `listening`: Lightning puts its own before ours."""
+        if self._active:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, self._note)
+
+    def _note(self, number: int, frame: Any) -> None:
+        if self.asked and self.world.size > 1 and time.monotonic() - self._time < ONCE:
+            return  # whoever started the ranks passes on what they have received already
+        if self.asked:
+            raise StoppedError
+        self.asked, self._time = True, time.monotonic()
+        if self.message:
+            _log.info(self.message)
+
+    @contextmanager
+    def listening(self) -> Iterator[Stop]:
+        """Handle signals while the block runs, in the main thread; in other threads they are not ours."""
+        if threading.current_thread() is not threading.main_thread():
+            yield self
+            return
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        self._active = True
+        self.listen()
+        try:
+            yield self
+        finally:
+            self._active = False
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 class AtomicCheckpoints(TorchCheckpointIO):
-    """Checkpoints that are there complete or not at all, whenever the process is killed. Rank 0 reads them for all."""
+    """Writes checkpoints atomically; rank 0 reads them for all."""
 
     def __init__(self, world: World = ALONE) -> None:
         super().__init__()
@@ -45,42 +83,33 @@ class AtomicCheckpoints(TorchCheckpointIO):
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         content = io.BytesIO()
-        torch.save(checkpoint, content)  # into a full disk it would end with an error of its own kind
+        torch.save(checkpoint, content)  # on a full disk it would raise an error of its own kind
         with replacing(Path(path)) as scratch:
             scratch.write_bytes(content.getbuffer())
 
     def load_checkpoint(self, path: Any, *arguments: Any, **options: Any) -> dict[str, Any]:
-        if self.world.size == 1:
-            return self._load(path, *arguments, **options)
-        found: Any = None
+        checkpoint: Any = None
         if self.world.leads:
             try:
-                found = self._load(path, *arguments, **options)
-            except GpmError as error:
-                found = str(error)
-        found = self.world.share(found)
-        if isinstance(found, str):
-            raise GpmError(found)
-        checkpoint: dict[str, Any] = found
-        return checkpoint
-
-    def _load(self, path: Any, *arguments: Any, **options: Any) -> dict[str, Any]:
-        try:
-            check_zip(path)
-            return super().load_checkpoint(path, *arguments, **options)
-        except Exception as error:  # whatever a damaged file makes torch raise
-            said = str(error).rstrip(".") if isinstance(error, GpmError) else type(error).__name__
-            raise GpmError(f"{path} cannot be read ({said}); remove it to train anew.") from None
+                check_zip(path)
+                checkpoint = super().load_checkpoint(path, *arguments, **options)
+            except Exception as error:  # whatever a damaged file makes torch raise
+                reason = str(error).rstrip(".") if isinstance(error, GpmError) else type(error).__name__
+                checkpoint = f"{path} cannot be read ({reason}); remove it to train anew."
+        checkpoint = self.world.share(checkpoint)
+        if isinstance(checkpoint, str):
+            raise GpmError(checkpoint)
+        content: dict[str, Any] = checkpoint
+        return content
 
 
 class History(Callback):
-    """One row per epoch in `metrics.csv`; a resumed run goes on below the rows that it had."""
+    """Writes one row per epoch to `metrics.csv`; a resumed run adds to the rows that it had."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.rows: list[dict[str, float]] = []
-        self._began = 0.0
-        self._before = 0.0
+        self._began = self._before = 0.0
 
     def state_dict(self) -> dict[str, Any]:
         return {"rows": self.rows}
@@ -93,11 +122,11 @@ class History(Callback):
         self._before = self.rows[-1]["seconds"] if self.rows else 0.0
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        found = {name: round(float(value), 6) for name, value in trainer.callback_metrics.items()}
+        scores = {name: round(float(value), 6) for name, value in trainer.callback_metrics.items()}
         seconds = round(self._before + time.monotonic() - self._began, 2)
         rate = trainer.optimizers[0].param_groups[0]["lr"]
         self.rows.append(
-            {"epoch": trainer.current_epoch + 1, "step": trainer.global_step, "seconds": seconds, "lr": rate} | found
+            {"epoch": trainer.current_epoch + 1, "step": trainer.global_step, "seconds": seconds, "lr": rate} | scores
         )
         if not trainer.is_global_zero:
             return
@@ -110,13 +139,7 @@ class History(Callback):
 
 
 class KeepBest(Callback):
-    """Hands over the weights whenever validation is better than ever before.
-
-    Args:
-        metric: What to look at.
-        save: What to do with the model.
-        part: Of which part.
-    """
+    """Calls `save` with the model whenever the metric of a split is better than ever before."""
 
     def __init__(self, metric: str, save: Callable[[torch.nn.Module], None], part: str = "val") -> None:
         self.metric, self.save, self.part = f"{part}_{metric}", save, part
@@ -143,17 +166,15 @@ class KeepBest(Callback):
 
 
 class SaveState(Checkpoint):
-    """The state to resume from, at the end of epochs, as often as saving is cheap beside training.
+    """Saves the state to resume from at the end of epochs, as often as saving is cheap beside training.
 
-    Ctrl-C (or SIGTERM) lets the epoch end, saves and stops; a second one stops at once. Of several ranks the first
-    decides when to save, and all stop if one is told to.
+    Ctrl-C (or SIGTERM) lets the epoch end, saves and stops. Rank 0 decides when to save, and all ranks stop if one is
+    asked to.
     """
 
     def __init__(self, path: Path, world: World = ALONE) -> None:
-        self.path, self.world = path, world
-        self.interrupted = self.stopped = False
-        self._next = self._told = 0.0
-        self._note: Callable[[int, Any], None] | None = None
+        self.path, self.world, self.stopped, self._next = path, world, False, 0.0
+        self.stop = Stop(world, "\nfinishing the epoch, then saving; press Ctrl-C again to stop at once")
 
     def state_dict(self) -> dict[str, Any]:
         return {"stopped": self.stopped}
@@ -162,15 +183,13 @@ class SaveState(Checkpoint):
         self.stopped = state_dict["stopped"]
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        if self._note is not None:  # Lightning has just put a handler before ours, which would end the process
-            for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, self._note)
+        self.stop.listen()
         if self.stopped:  # it had stopped early, and was killed before it was scored
             trainer.should_stop = True
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         last = trainer.should_stop or trainer.current_epoch + 1 == trainer.max_epochs
-        stop = bool(self.world.add_up(torch.tensor(int(self.interrupted))))
+        stop = bool(self.world.add_up(torch.tensor(int(self.stop.asked))))
         if not self.world.share(time.monotonic() >= self._next or last or stop):
             return
         began = time.monotonic()
@@ -181,65 +200,34 @@ class SaveState(Checkpoint):
         if stop and not last:
             raise StoppedError
 
-    @contextmanager
-    def listening(self) -> Iterator[None]:
-        """Handle Ctrl-C and SIGTERM so while the block runs (in the main thread; elsewhere they are not ours)."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def note(number: int, frame: Any) -> None:
-            if self.interrupted and self.world.size > 1 and time.monotonic() - self._told < ONCE:
-                return  # whoever started us passes on what we were told already
-            if self.interrupted:
-                raise StoppedError
-            self.interrupted, self._told = True, time.monotonic()
-            _log.info("\nfinishing the epoch, then saving; press Ctrl-C again to stop at once")
-
-        self._note = note
-        usual = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            self._note = None
-            for number, handler in usual.items():
-                signal.signal(number, handler)
-
 
 class Progress(Callback):
-    """One bar over the epochs; where there is no terminal, a line now and then.
-
-    Args:
-        metric: What to show beside the loss.
-        show: False for silence.
-        every: Seconds between lines.
-    """
+    """Shows a bar over the epochs; without a terminal, a line every so many seconds."""
 
     def __init__(self, metric: str, show: bool = True, every: float = 20.0) -> None:
         self.metric, self.kind, self.show, self.every = f"val_{metric}", METRICS[metric], show, every
         self.best: float | None = None
         self._bar: Any = None
-        self._said = 0.0
+        self._logged = 0.0
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if self.show and trainer.is_global_zero:
             self._bar = tqdm(total=trainer.max_epochs, initial=trainer.current_epoch, unit="epoch", disable=None)
-        self._said = time.monotonic()
+        self._logged = time.monotonic()
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if self._bar is None:
             return
-        found = trainer.callback_metrics
-        loss, value = float(found["train_loss"]), float(found[self.metric])
+        loss, value = (float(trainer.callback_metrics[name]) for name in ("train_loss", self.metric))
         better = max if self.kind.larger else min
         self.best = value if self.best is None else better(self.best, value)
         shown, best = self.kind.show(value), self.kind.show(self.best)
         self._bar.set_postfix_str(f"loss {loss:.3f}, val {shown}, best {best}")
         self._bar.update(1)
         epoch = trainer.current_epoch + 1
-        if self._bar.disable and (time.monotonic() - self._said > self.every or epoch == trainer.max_epochs):
+        if self._bar.disable and (time.monotonic() - self._logged > self.every or epoch == trainer.max_epochs):
             _log.info("epoch %d of %d: loss %.3f, val %s", epoch, trainer.max_epochs, loss, shown)
-            self._said = time.monotonic()
+            self._logged = time.monotonic()
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if self._bar is not None:

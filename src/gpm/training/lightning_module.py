@@ -1,4 +1,4 @@
-"""The training of a model, as Lightning wants it: steps, validation, optimizer and schedule."""
+"""The Lightning module: training steps, validation, optimizer and schedule."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from gpm.config import Config
 from gpm.data.domain_data import DomainSplit
@@ -22,40 +22,27 @@ from gpm.random_bits import MASK, TRAINING_STEP, make_key
 from gpm.training.batches import Batch, Batches, Examples, Loader, Prepared, Times
 from gpm.training.distributed.ranks import ALONE, World
 
-VALIDATION_SHARE = 0.25  # of the cost of an epoch may go to validating it
-ADVERSARY = 5.0  # times as fast as the model learns its adversary, which otherwise lags behind what it is to judge
-BACKWARD = 2.0  # a training step costs its forward pass and about so many more
-
-
-class Ids(Dataset[Tensor]):
-    """Instance ids, taken a batch at a time."""
-
-    def __init__(self, ids: NDArray[np.int64]) -> None:
-        self.ids = torch.from_numpy(np.array(ids))
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def __getitem__(self, places: Any) -> Tensor:
-        return self.ids[places]
+VALIDATION_SHARE = 0.25  # share of the cost of an epoch that may go to validating it
+ADVERSARY = 5.0  # learning rate of the domain classifier, in units of the model's; a slower one lags behind
+BACKWARD = 2.0  # cost of a backward pass, in units of a forward pass
 
 
 class Learner(pl.LightningModule):
     """Trains a model on the instances of one graph or collection.
 
-    The random bits of a step (dropout, sign flips, non-edges) are a function of (seed, step, place in the batch), its
-    patterns of (seed, instance, step): a run that is resumed at an epoch goes on exactly as it would have, and ranks,
-    parts and workers change nothing but the order in which gradients are added up.
+    The random bits of a step (dropout, sign flips, non-edges) are a function of (seed, step, index in the batch), its
+    patterns of (seed, instance, step): a resumed run continues exactly as it would have, and ranks, parts and workers
+    change nothing but the order in which gradients are added up.
 
     Args:
-        predictor: Model and what it reads.
+        predictor: Model on its graph.
         examples: Instances and targets.
-        config: How to train.
+        config: Options.
         world: The ranks that train together.
         workers: Processes that draw and gather ahead; 0 for none.
-        adaptation: What is added to the loss for the sake of another domain, if anything.
-        sharded: Each rank keeps a piece of weights, gradients and the optimizer's state; the predictor's model is
+        sharded: Each rank keeps a shard of weights, gradients and the optimizer's state; the predictor's model is
             whole, and gets the weights for validation.
+        adaptation: Terms that are added to the loss to adapt to another domain.
     """
 
     def __init__(
@@ -89,13 +76,13 @@ class Learner(pl.LightningModule):
 
     @property
     def final_model(self) -> nn.Module:
-        """The weights that are validated and kept: averaged ones if the options say so."""
+        """Model that is validated and kept: the averaged one, if there is one."""
         whole: nn.Module = self.predictor.model if self.sharded else self.model
         kept: nn.Module = whole if self.averaged is None else self.averaged
         return kept
 
     def configure_model(self) -> None:
-        """Cut the model into pieces, once."""
+        """Shard the model, once."""
         if self.sharded and not self._cut:
             from gpm.training.distributed.strategies import shard
 
@@ -106,10 +93,9 @@ class Learner(pl.LightningModule):
     def train_dataloader(self) -> Loader:
         return self.loader
 
-    def val_dataloader(self) -> DataLoader[Tensor]:
-        """One batch: the instances that this rank validates, and their places among all."""
-        mine = range(self.world.rank, len(self.split.val), self.world.size)
-        return DataLoader(Ids(self.split.val), sampler=[list(mine)], batch_size=None)
+    def val_dataloader(self) -> DataLoader[Any]:
+        """Give Lightning one step, in which `validation_step` reads all that is held out."""
+        return DataLoader(range(1), batch_size=None)  # type: ignore[arg-type]
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         step = make_key(self.config.seed, TRAINING_STEP) + self.global_step * 4096
@@ -124,37 +110,35 @@ class Learner(pl.LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         model: Any = self._compiled[0] if self._compiled else self.model
         self.times.add(batch.seconds)
-        if self.adaptation is not None:
-            return self._adapt(batch, model)
-        logits = self.predictor.compute(batch.content, model)
-        loss = self.task.loss(logits, batch.targets) if batch.share else logits.sum() * 0
-        self._note(loss, batch)
+        progress = self.global_step / (self.config.epochs * self.steps_per_epoch)
+        loss, added = self.compute_loss(batch, model, progress)
+        self._lost += loss.detach() * batch.terms
+        self._read += batch.terms
+        for name, value in added.items():
+            self.log(name, value, on_step=False, on_epoch=True, batch_size=len(batch.targets))
+            loss = loss + value
         # Lightning averages over ranks and parts; scaled so, that average is the mean over all instances of the step.
         pieces = self.world.size * self.config.accumulate
         return loss if pieces == 1 else loss * (batch.share * pieces)
 
-    def _note(self, loss: Tensor, batch: Batch) -> None:
-        self._lost += loss.detach() * batch.terms
-        self._read += batch.terms
+    def compute_loss(self, batch: Batch, model: Any, progress: float = 0.0) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the loss of a batch, and what adaptation adds to it for the target's nodes, which have no labels.
 
-    def _adapt(self, batch: Batch, model: Any) -> Tensor:
-        """The loss of the source's nodes, and what is added for the sake of the target's, which have no labels."""
+        Args:
+            batch: Instances of a step, prepared.
+            model: Model to compute with.
+            progress: Share of the training that is done.
+        """
+        if self.adaptation is None:
+            logits = self.predictor.compute(batch.content, model)
+            return self.task.loss(logits, batch.targets) if batch.share else logits.sum() * 0, {}
         assert isinstance(self.predictor, Predictor)
-        assert self.adaptation is not None
-        assert batch.inputs is not None
         output = self.predictor.read(batch.content, model)
         loss = self.task.loss(output.logits[: len(batch.targets)], batch.targets)
-        self._note(loss, batch)
-        progress = self.global_step / (self.config.epochs * self.steps_per_epoch)
-        for name, value in self.adaptation(output.embedding, batch.inputs, progress).items():
-            self.log(name, value, on_step=False, on_epoch=True, batch_size=len(batch.targets))
-            loss = loss + value
-        return loss
+        return loss, self.adaptation(output.embedding, batch.inputs, progress)
 
     def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
-        if (batch_idx + 1) % self.config.accumulate:
-            return
-        if self.averaged is None:
+        if (batch_idx + 1) % self.config.accumulate or self.averaged is None:
             return
         horizon = self.config.average * self.steps_per_epoch
         share = max(1 / (1 + horizon), 1 / (2 + 0.2 * self.global_step))  # at first the average is short
@@ -166,7 +150,7 @@ class Learner(pl.LightningModule):
 
     @property
     def val_patterns(self) -> int:
-        """Patterns per instance in validation: as given, or so many that it costs a quarter of an epoch."""
+        """Patterns per instance in validation: as the options say, or so many that it costs a quarter of an epoch."""
         config = self.config
         if config.val_patterns:
             return config.val_patterns
@@ -177,11 +161,11 @@ class Learner(pl.LightningModule):
         return min(config.pool, max(config.patterns, int(worth) // len(config.lengths) * len(config.lengths)))
 
     def on_validation_epoch_start(self) -> None:
-        """The training part of the epoch has ended: note what it took, and the mean loss over all ranks."""
+        """Note the time of the training steps of this epoch, and gather a sharded model."""
         if not self._began:
             return
-        took, waited = time.perf_counter() - self._began, self.loader.waited
-        self.times.add({"total": took, "computing": took - waited, "waiting": waited if self.loader.workers else 0.0})
+        total, waited = time.perf_counter() - self._began, self.loader.waited
+        self.times.add({"total": total, "computing": total - waited, "waiting": waited if self.loader.workers else 0.0})
         self.times.per_step = self.loader.per_step()
         self._began = 0.0
         if self.sharded:
@@ -189,31 +173,26 @@ class Learner(pl.LightningModule):
 
             put_together(self.model, self.predictor.model)
 
-    def validation_step(self, batch: Tensor, batch_idx: int) -> None:
-        inputs, targets = self.examples.take(batch.cpu())
-        logits = self.predictor.logits(inputs, patterns=self.val_patterns, model=self.final_model)
-        logits = self.world.join(logits, len(self.split.val))
-        _, targets = self.examples.take(torch.from_numpy(np.array(self.split.val)))
-        for name, value in self.task.score(logits, targets).items():
-            self.log(f"val_{name}", value, batch_size=len(targets))
-        if isinstance(self.split, DomainSplit) and len(self.split.other):
-            self._validate_other(self.split.other)
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        for name, value in self._validate(self.split.val).items():
+            self.log(f"val_{name}", value, batch_size=len(self.split.val))
+        if isinstance(self.split, DomainSplit) and len(other := self.split.other):
+            try:
+                scores = self._validate(other)
+            except GpmError:  # labels that cannot be scored, such as of one class, must not end the training
+                scores = dict.fromkeys((self.task.metric, "loss"), float("nan"))
+            for name, value in scores.items():
+                self.log(f"other_{name}", value, batch_size=len(other))
         lost, read = self.world.add_up(torch.stack([self._lost.cpu().double(), torch.tensor(float(self._read))]))
         if read:
-            self.log("train_loss", lost / read, batch_size=len(targets))
+            self.log("train_loss", lost / read, batch_size=len(self.split.val))
 
-    def _validate_other(self, ids: NDArray) -> None:
-        """Score the part of the other domain, by which the epoch might have been chosen."""
+    def _validate(self, ids: NDArray) -> dict[str, float]:
+        """Score a split, of which every rank reads a share."""
         inputs, _ = self.examples.take(torch.from_numpy(np.array(ids[self.world.rank :: self.world.size])))
         logits = self.predictor.logits(inputs, patterns=self.val_patterns, model=self.final_model)
         _, targets = self.examples.take(torch.from_numpy(np.array(ids)))
-        logits = self.world.join(logits, len(ids))
-        try:
-            scores = self.task.score(logits, targets)
-        except GpmError:  # labels that cannot be scored, all of one class say, must not end what does not go by them
-            scores = dict.fromkeys((self.task.metric, "loss"), float("nan"))
-        for name, value in scores.items():
-            self.log(f"other_{name}", value, batch_size=len(targets))
+        return self.task.score(self.world.join(logits, len(ids)), targets)
 
     def configure_optimizers(self) -> Any:
         decayed = [p for p in self.model.parameters() if p.ndim >= 2]
@@ -229,7 +208,7 @@ class Learner(pl.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def rate(self, step: int) -> float:
-        """The learning rate of a step as a share of its peak."""
+        """Return the learning rate of a step as a share of its peak."""
         whole = self.config.epochs * self.steps_per_epoch
         warmup = min(self.config.warmup, whole // 5)  # a short training has a short one
         if step < warmup:

@@ -41,7 +41,8 @@ from gpm.training.distributed.lead import (
     load_by,
 )
 from gpm.training.distributed.ranks import LostError, find_world, joined, launch, own_device
-from gpm.training.fit import Job, Strategy, Tracker, carry_out
+from gpm.training.fit import carry_out
+from gpm.training.prepare import Job, Strategy, Tracker, settle_options
 from gpm.training.recipes import Recipe, find_recipe, recipe_names
 from gpm.training.summary import describe_summary, summarise
 
@@ -267,14 +268,14 @@ def _work(work: Workplace, recipe: Recipe, data: TaskData, team: Team, track: Tr
     if team.world.size > 1:
         source = recipe.config.data
         own = work.part.absolute() / GRAPH if source in OWN_GRAPHS else source
-        team.world.share(Errand(_settle_options(recipe.config, data), own))
+        team.world.share(Errand(settle_options(recipe.config, data), own))
         _log.info("%d ranks train together, %d on this machine", team.world.size, team.world.local_size)
     if work.begun:
         _log.info("going on with %s, an unfinished training with the same options and data", work.part)
     try:
         runs = []
         for seed, folder in _folders(work.part, plan):
-            config = _settle_options(recipe.config.with_(seed=seed), data)
+            config = settle_options(recipe.config.with_(seed=seed), data)
             job = Job(
                 config, data, plan.data_digest.partition(" ")[0], folder, recipe, team.device, track, plan.baselines,
                 quiet, team.world, team.workers, team.strategy,
@@ -302,11 +303,6 @@ def _folders(folder: Path, plan: Plan) -> list[tuple[int, Path]]:
     """The seeds of a plan, and where each is trained."""
     seeds = range(plan.config["seed"], plan.config["seed"] + plan.seeds)
     return [(seed, folder if plan.seeds == 1 else folder / f"seed-{seed}") for seed in seeds]
-
-
-def _settle_options(config: Config, data: TaskData) -> Config:
-    """The options with what the data decides."""
-    return config.with_(metric=data.metric if config.metric == "auto" else config.metric, task=data.level)
 
 
 def _take(out: Path | None, recipe: Recipe, plan: Plan) -> Workplace:

@@ -1,4 +1,4 @@
-"""Baselines that a model has to beat: the most frequent class, and a network that sees features but no edges."""
+"""Trivial baselines: the most frequent class, and a network on features without edges."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ WIDTH, STEPS, CHECK_EVERY = 64, 400, 20
 
 
 def score_baselines(graph: Graph, task: ClassTask, split: Split, seed: int = 0) -> dict[str, float]:
-    """The metric of each baseline on the test part, between 0 and 1."""
+    """Return the metric of each baseline on the test split, between 0 and 1."""
     return {"majority": score_majority(task, split), "mlp": score_mlp(graph, task, split, seed)}
 
 
 def score_majority(task: ClassTask, split: Split) -> float:
-    """Always say what is most frequent in training."""
-    known = task.targets[torch.tensor(split.train)]
+    """Return the score of always predicting the most frequent class of the training split."""
+    labels = task.targets[torch.tensor(split.train)]
     if task.multilabel:
-        said = torch.logit(known.nanmean(0).clamp(1e-6, 1 - 1e-6))
+        logits = torch.logit(labels.nanmean(0).clamp(1e-6, 1 - 1e-6))
     else:
-        said = torch.bincount(known, minlength=task.outputs).float()
+        logits = torch.bincount(labels, minlength=task.outputs).float()
     targets = task.targets[torch.tensor(split.test)]
-    return task.score(said.expand(len(targets), -1), targets)[task.metric]
+    return task.score(logits.expand(len(targets), -1), targets)[task.metric]
 
 
 class _Mlp(nn.Module):
@@ -45,7 +45,7 @@ class _Mlp(nn.Module):
 
 
 def score_mlp(graph: Graph, task: ClassTask, split: Split, seed: int = 0) -> float:
-    """A two-layer network on the node's own features, its step chosen on validation."""
+    """Return the score of a two-layer network on a node's own features, its step chosen on validation."""
     torch.manual_seed(seed)
     table = FeatureTable(graph)
     model = _Mlp(table, task.outputs)
@@ -60,8 +60,8 @@ def score_mlp(graph: Graph, task: ClassTask, split: Split, seed: int = 0) -> flo
         if step % CHECK_EVERY == 0:
             model.eval()
             with torch.no_grad():
-                found = task.score(model(table, val), task.targets[val])[task.metric]
-                if found > best:
-                    best, chosen = found, task.score(model(table, test), task.targets[test])[task.metric]
+                score = task.score(model(table, val), task.targets[val])[task.metric]
+                if score > best:
+                    best, chosen = score, task.score(model(table, test), task.targets[test])[task.metric]
             model.train()
     return chosen

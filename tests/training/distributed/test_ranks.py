@@ -102,7 +102,7 @@ def test_ranks_learn_what_one_process_does(alone: Path, tmp_path: Path, ranks: i
 
 def test_a_rank_that_dies_ends_the_run_and_the_same_command_goes_on(alone: Path, tmp_path: Path) -> None:
     order = {"folder": tmp_path / "run", "marker": tmp_path / "died"}
-    with pytest.raises(LostError, match=r"rank 1 ended: signal SIGKILL"):
+    with pytest.raises(LostError, match=r"Rank 1 ended: signal SIGKILL"):
         launch(_die_once, order, 2, 1, 0)
     assert (tmp_path / "run.part" / STATE).is_file()
     assert not (tmp_path / "run").exists()

@@ -175,7 +175,7 @@ def test_workers_take_drawing_out_of_a_step(subject: Subject) -> None:
 
 def test_a_graph_that_is_not_there_counts_as_large_as_it_is_stated() -> None:
     stated = Stated(10**9, 10**10, 100, 5)
-    subject = Subject.of(Config(**SMALL), GRAPH.sample(), stated)
+    subject = Subject.of(Config(**SMALL), GRAPH.sample(), stated=stated)
     held, files = subject.graph_bytes()
     assert (held, stated.held_bytes) == (0, 0)  # mapped from files
     assert files > 4 * (10**9 * 100 + 2 * 10**10)
@@ -292,8 +292,8 @@ def test_the_command_predicts(machine: None, tmp_path: Path, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("plan", "say what to train on"),
-        ("plan karate --num_nodes 50 --num_edges 100", "say what to train on"),
+        ("plan", "Say what to train on"),
+        ("plan karate --num_nodes 50 --num_edges 100", "Say what to train on"),
         ("plan --num_nodes 50", "--num_edges must lie between 1 and"),
         ("plan karate --model l --size s", "two sizes"),
         ("plan karate --model gcn", "--model: expected"),

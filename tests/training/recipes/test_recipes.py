@@ -63,9 +63,11 @@ def test_the_papers_figures_stand_beside_ours(name: str) -> None:
     mean, std, options = PAPER[name]
     recipe = _recipe(name)
     assert (recipe.paper_mean, recipe.paper_std) == (mean, std)
-    kind = METRICS["mae" if name.startswith("zinc") else "accuracy"]
-    shown = f"{mean:.2f} ± {std:.2f}" if kind.share else f"{mean:.3f} ± {std:.3f}"
-    assert recipe.beside_paper(kind) == f"; the paper has {shown}"
+    metric = "mae" if name.startswith("zinc") else "accuracy"
+    shown = f"{mean:.2f} ± {std:.2f}" if METRICS[metric].share else f"{mean:.3f} ± {std:.3f}"
+    config = recipe.config.with_(metric=metric, protocol="paper")
+    assert recipe.beside_paper(config) == f"; the paper has {shown}"
+    assert recipe.beside_paper(config.with_(model="gcn")) == ""
     assert recipe.paper == dict(zip((*GIVEN, "batch"), options, strict=False))
     Config(**recipe.paper)  # its words are options of ours
 
@@ -81,7 +83,7 @@ def test_so_do_those_of_a_source_and_a_target(name: str) -> None:
 
 
 def test_other_recipes_have_nothing_beside_them() -> None:
-    assert _recipe("motifs").beside_paper(METRICS["accuracy"]) == ""
+    assert _recipe("motifs").beside_paper(Config(metric="accuracy")) == ""
 
 
 def test_names_are_found_in_any_case_and_others_are_none() -> None:
@@ -112,7 +114,7 @@ def test_your_own_file_is_a_recipe(tmp_path: Path) -> None:
         (b"- data", r"mine\.yaml must hold options"),
         (b"", r"mine\.yaml must hold options"),
         (b"data: [", r"mine\.yaml, line \d: not YAML "),
-        (b"data: \xff", r"cannot read .*mine\.yaml \(UnicodeDecodeError\)"),
+        (b"data: \xff", r"Cannot read .*mine\.yaml \(UnicodeDecodeError\)"),
     ],
 )
 def test_a_mistake_in_it_names_file_and_key(tmp_path: Path, content: bytes, sentence: str) -> None:
@@ -123,5 +125,5 @@ def test_a_mistake_in_it_names_file_and_key(tmp_path: Path, content: bytes, sent
 
 
 def test_a_file_that_is_not_there_is_said_so(tmp_path: Path) -> None:
-    with pytest.raises(GpmError, match=r"there is no recipe file .*none\.yaml"):
+    with pytest.raises(GpmError, match=r"There is no recipe file .*none\.yaml"):
         find_recipe(str(tmp_path / "none.yaml"))

@@ -70,7 +70,7 @@ def test_embeddings_that_take_long_are_left_out() -> None:
 def test_what_the_user_gives_is_not_tuned() -> None:
     space = default_space(_data("node"), _base("node"), ["lr", "pe"])
     assert not {"lr", "pe"} & set(space.entries)
-    with pytest.raises(GpmError, match=r"^there is nothing left to tune; fix fewer options\.$"):
+    with pytest.raises(GpmError, match=r"^There is nothing left to tune; fix fewer options\.$"):
         default_space(_data("node"), _base("node"), default_space(_data("node"), _base("node")).entries)
 
 
@@ -108,7 +108,7 @@ def test_a_space_of_the_users_is_read_as_it_stands(tmp_path: Path) -> None:
         ("lr: {low: .nan, high: 0.1}", "lr must lie between 0 and 100"),
         ("lr: [fast]", "lr must be of type float, got 'fast'"),
         ("pe: [rwse, lapp]", "pe must be one of none, lap, rwse, rings, got 'lapp'. Did you mean 'lap'?"),
-        ("pe: {low: 1, high: 2}", "pe is no number, so that it has no range; give a list of values"),
+        ("pe: {low: 1, high: 2}", "pe is not a number and has no range; give a list of values"),
         ("width: [30]", "width (30) must be a multiple of heads (4)"),
         ("1: [2]", "there is no option '1'"),
     ],

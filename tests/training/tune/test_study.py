@@ -142,7 +142,7 @@ def test_a_trial_killed_while_its_options_are_drawn_has_them_all_drawn_again(
 def test_two_processes_do_not_share_a_folder(tmp_path: Path) -> None:
     with (
         alone(tmp_path),
-        pytest.raises(GpmError, match=r"^another process tunes in .*; wait for it, or name another folder with -o\."),
+        pytest.raises(GpmError, match=r"^Another process tunes in .*; wait for it, or name another folder with -o\."),
         alone(tmp_path),
     ):
         pass
@@ -300,5 +300,5 @@ def test_a_pickle_in_the_study_is_never_run(
 def test_a_journal_from_elsewhere_is_not_played_back(tmp_path: Path) -> None:
     """SQLite would delete the file that it names as its master."""
     (tmp_path / "study.db-journal").write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7")
-    with pytest.raises(GpmError, match=r"study\.db-journal is none that gpm tune makes"), alone(tmp_path):
+    with pytest.raises(GpmError, match=r"study\.db-journal was not written by gpm tune"), alone(tmp_path):
         pass

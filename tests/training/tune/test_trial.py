@@ -18,8 +18,8 @@ from gpm import Config, GpmError, Graph, train
 from gpm.data.sources import load_task_data
 from gpm.nn.predictor import Predictor
 from gpm.tasks import make_task
-from gpm.training.callbacks import StoppedError
-from gpm.training.tune.trial import Bench, Course, Stop, hide_test
+from gpm.training.callbacks import Stop, StoppedError
+from gpm.training.tune.trial import Bench, Course, hide_test
 from tests.training.tune.toys import SMALL, make_graph
 from tests.whole.test_graph_task import rings_and_trees
 
@@ -135,5 +135,5 @@ def test_too_little_memory_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> Non
         raise RuntimeError("CUDA out of memory. Tried to allocate")
 
     monkeypatch.setattr(Bench, "build", full)
-    with pytest.raises(GpmError, match=r"^there is not enough memory for these options\.$"):
+    with pytest.raises(GpmError, match=r"^Not enough memory for these options\.$"):
         _fit(_bench())

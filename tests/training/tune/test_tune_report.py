@@ -74,7 +74,7 @@ def test_the_summary_says_what_mattered(report: Report) -> None:
     told = report.summary()
     assert told[0].startswith("13 trials (11 trained, 1 pruned, 1 failed); best validation ")
     assert "; it began with " in told[0]
-    assert told[-1].startswith("what mattered: lr ")
+    assert told[-1].startswith("importance: lr ")
 
 
 def test_the_picture_is_drawn(report: Report) -> None:

@@ -14,7 +14,8 @@ from gpm.config import Config
 from gpm.data.sources import TaskData, load_task_data
 from gpm.errors import GpmError
 from gpm.training.distributed.ranks import LostError, World, listen
-from gpm.training.fit import Strategy, follow
+from gpm.training.fit import follow
+from gpm.training.prepare import Strategy
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""Ranks: processes that train one model together. Rank 0 leads: it alone decides and writes; the others do as it says.
+"""Ranks: processes that train one model together. Rank 0 alone decides and writes; the others follow it.
 
-`launch` starts them on this machine, or as this machine's share of several, through torch's elastic agent; `torchrun -m
-gpm train ...` does the same from outside. Either way each rank finds in its environment who it is.
+`launch` starts them on this computer, or as its share of several, through torch's elastic agent; `torchrun -m gpm train
+...` does the same from outside. Either way the environment tells each rank which one it is.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -22,37 +22,31 @@ from torch import Tensor, nn
 from gpm.errors import GpmError
 
 TIMEOUT = timedelta(minutes=30)  # after which a rank that does not answer in a step is taken for dead
-PATIENCE = timedelta(days=30)  # for what rank 0 does by itself: an import, positions of a large graph
+PATIENCE = timedelta(days=30)  # for the work of rank 0 alone: an import, positions of a large graph
 _PORT = "29400"
 _log = logging.getLogger("gpm")
 
 
 class LostError(GpmError):
-    """Another rank ended; what was saved can be gone on with."""
+    """Another rank ended; what was saved can be resumed."""
 
 
 @dataclass(frozen=True)
 class World:
-    """Who trains together.
+    """The ranks that train together, seen from one of them."""
 
-    Attributes:
-        rank: Which of them this process is, from 0.
-        size: How many there are.
-        local_rank, local_size: The same on this machine.
-    """
-
-    rank: int = 0
-    size: int = 1
-    local_rank: int = 0
+    rank: int = 0  # of this process
+    size: int = 1  # number of ranks
+    local_rank: int = 0  # the same on this computer
     local_size: int = 1
 
     @property
     def leads(self) -> bool:
-        """Whether this is the rank that decides and writes."""
+        """True for the rank that decides and writes."""
         return self.rank == 0
 
     def share(self, value: Any = None) -> Any:
-        """What rank 0 gives, on every rank."""
+        """Return the value of rank 0 on every rank."""
         if self.size == 1:
             return value
         held = [value]
@@ -61,14 +55,9 @@ class World:
         return held[0]
 
     def join(self, rows: Tensor, total: int, *, everywhere: bool = True) -> Tensor:
-        """The rows `[total, ...]` of all ranks, of which rank r has every `size`-th from r on; the order is kept.
+        """Return the rows `[total, ...]` of all ranks in order, of which rank r has every `size`-th from r on.
 
-        Nothing is added for ranks that have a row less: what is scored is exactly what there is.
-
-        Args:
-            rows: Ours, on the host.
-            total: How many there are in all.
-            everywhere: On every rank; else on rank 0 alone, and elsewhere ours come back.
+        With `everywhere` false only rank 0 gets all of them, and the others get their own back.
         """
         if self.size == 1:
             return rows
@@ -87,7 +76,7 @@ class World:
         return torch.stack(parts, 1).flatten(0, 1)[:total]
 
     def add_up(self, value: Tensor) -> Tensor:
-        """The sum of a tensor over all ranks, on the host."""
+        """Return the sum of a tensor over all ranks, on the host."""
         if self.size == 1:
             return value
         total = value.detach().cpu().clone()
@@ -104,7 +93,7 @@ class World:
             value.copy_(held)
 
     def in_turn(self, make: Callable[[], Any], wait: bool = True) -> Any:
-        """Make something on rank 0 first, if we are to wait, so that the others find what it keeps."""
+        """Make something on rank 0 first, unless `wait` is false, so that the others find what it caches."""
         if self.size == 1 or not wait:
             return make()
         if not self.leads:
@@ -116,7 +105,7 @@ class World:
             self.share()
 
     def agree(self, fault: str = "") -> str:
-        """The first fault that any rank has found, on every rank; all wait for each other here."""
+        """Return the first error message of any rank on every rank; all wait for each other here."""
         if self.size == 1:
             return fault
         faults: list[str] = [""] * self.size
@@ -129,15 +118,10 @@ ALONE = World()
 
 
 class _State:
-    """Of this process among the others.
+    """State of this process among the others."""
 
-    Attributes:
-        control: The group for what is not a training step, which has patience.
-        ordered: The other ranks carry out an order, and do not listen for the next.
-    """
-
-    control: Any = None
-    ordered = False
+    control: Any = None  # process group with a long timeout, for all but training steps
+    ordered = False  # the other ranks carry out an order, and do not listen for the next
 
 
 _state = _State()
@@ -145,35 +129,35 @@ _state = _State()
 
 @contextmanager
 def ordering() -> Iterator[None]:
-    """While the block runs, and after an error in it, the other ranks do not listen: they see that we end."""
+    """Note that the other ranks do not listen while the block runs, nor after an error in it: they see that we end."""
     _state.ordered = True
     yield
     _state.ordered = False
 
 
 def release() -> None:
-    """The other ranks have ended what they were told, and listen again."""
+    """Note that the other ranks have ended their order, and listen again."""
     _state.ordered = False
 
 
 def listen() -> bool:
-    """Whether the other ranks listen."""
+    """Return whether the other ranks listen."""
     return not _state.ordered
 
 
 @contextmanager
 def _watching() -> Iterator[None]:
-    """Say in one sentence that another rank is gone, in place of what the connection said."""
+    """Raise a LostError in place of the connection's error if another rank is gone."""
     try:
         yield
     except RuntimeError as error:
         if is_lost(error):
-            raise LostError("another rank has ended.") from None
+            raise LostError("Another rank has ended.") from None
         raise
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether an error means that another rank is gone."""
+    """Return whether an error means that another rank is gone."""
     words = ("connection", "peer", "gloo", "nccl", "timed out", "timeout", "socket")
     return isinstance(error, LostError) or (
         isinstance(error, RuntimeError) and any(word in str(error).lower() for word in words)
@@ -181,7 +165,7 @@ def is_lost(error: BaseException) -> bool:
 
 
 def find_world() -> World:
-    """Who we are, as whoever started us says in the environment."""
+    """Return the ranks, and which of them this process is, as the environment tells."""
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
     if "TORCHELASTIC_RUN_ID" not in os.environ or not all(os.environ.get(name, "").isdigit() for name in names):
         return ALONE
@@ -190,7 +174,7 @@ def find_world() -> World:
 
 @contextmanager
 def joined(device: str) -> Iterator[World]:
-    """Be one of the ranks that we were started as, while the block runs; alone if we were started alone."""
+    """Join the other ranks while the block runs, if this process was started as one of several."""
     world = find_world()
     if world.size == 1 or dist.is_initialized():
         yield world
@@ -201,7 +185,7 @@ def joined(device: str) -> Iterator[World]:
     try:
         dist.init_process_group(backend, timeout=TIMEOUT, **_find_store(world))
     except (RuntimeError, ValueError) as error:
-        raise LostError(f"rank {world.rank} cannot reach the others ({str(error).splitlines()[0]}).") from None
+        raise LostError(f"Rank {world.rank} cannot reach the others ({str(error).splitlines()[0]}).") from None
     try:
         release()
         _state.control = dist.new_group(backend="gloo", timeout=PATIENCE)
@@ -212,7 +196,7 @@ def joined(device: str) -> Iterator[World]:
 
 
 def _find_store(world: World) -> dict[str, Any]:
-    """Where ranks find each other's addresses: of ranks that were started again, not those of the dead."""
+    """Return the store in which ranks find each other; restarted ranks must not find the addresses of dead ones."""
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True" or os.environ.get("GROUP_WORLD_SIZE") != "1":
         return {}
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
@@ -224,20 +208,19 @@ def _find_store(world: World) -> dict[str, Any]:
 
 
 def own_device(device: str, world: World) -> str:
-    """The device of this rank: of several of a kind, the one with its number."""
+    """Return the device of this rank: of several GPUs, the one with its local rank."""
     return f"cuda:{world.local_rank}" if device == "cuda" and world.size > 1 else device
 
 
 def launch(work: Callable[..., Any], arguments: dict[str, Any], devices: int, machines: int, restarts: int) -> Any:
-    """Start ranks that do some work together, and return what rank 0 returns.
+    """Start ranks that call a function together, and return what it returns on rank 0.
 
     Args:
-        work: What each rank calls, a function of a module. What it returns on rank 0 must be plain.
+        work: Function of a module; what it returns on rank 0 must be plain.
         arguments: Its arguments.
-        devices: Ranks on this machine.
-        machines: How many machines take part, each by the same command; one of them is reached by all under
-            MASTER_ADDR.
-        restarts: How many times all ranks are started again after one has ended.
+        devices: Ranks on this computer.
+        machines: Computers that take part, each by the same command; all reach one of them under MASTER_ADDR.
+        restarts: Number of times that all ranks are started again after one has ended.
     """
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -257,34 +240,24 @@ def launch(work: Callable[..., Any], arguments: dict[str, Any], devices: int, ma
         rdzv_backend="c10d", rdzv_endpoint=f"{address}:{port}" if machines > 1 else "localhost:0",
         start_method="spawn",
     )  # fmt: skip
-    quiet = (
-        "torch.distributed.elastic",
-        "torch.distributed",
-        "torch.multiprocessing.spawn",
-        "torchelastic-events-null",
-    )
-    loggers = [logging.getLogger(name) for name in quiet]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL)
-    shown = _log.getEffectiveLevel()
+    elastic = ("torch.distributed.elastic", "torch.distributed", "torch.multiprocessing.spawn",
+               "torchelastic-events-null")  # fmt: skip
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        found = elastic_launch(config, _be_rank)(work, arguments, shown)
+        with silenced(elastic, logging.CRITICAL):
+            outcomes = elastic_launch(config, _be_rank)(work, arguments, _log.getEffectiveLevel())
     except ChildFailedError as failed:
         rank, failure = failed.get_first_failure()
         sentence = _describe(failure)
-        if rank == 0 and _kind(failure) == "GpmError":  # a mistake that was found late
+        if rank == 0 and _read_failure(failure)[0] == "GpmError":  # an error that was found late
             raise GpmError(f"{sentence}.") from None
-        raise LostError(f"rank {rank} ended: {sentence}") from None
+        raise LostError(f"Rank {rank} ended: {sentence}") from None
     except SignalException:
         raise KeyboardInterrupt from None
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
-    state, value = found.get(0, ("other", None))
+    state, value = outcomes.get(0, ("other", None))
     if state == "error":
         raise GpmError(value)
     if state == "stopped":
@@ -292,31 +265,42 @@ def launch(work: Callable[..., Any], arguments: dict[str, Any], devices: int, ma
     return value
 
 
-def _content(failure: Any) -> dict[str, Any]:
-    said = (failure.error_file_data or {}).get("message", "")
-    content: dict[str, Any] = said if isinstance(said, dict) else {"message": str(said)}
-    return {"message": ""} | content
+@contextmanager
+def silenced(names: Iterable[str], level: int) -> Iterator[None]:
+    """Keep loggers from printing anything below a level while the block runs."""
+    loggers = [logging.getLogger(name) for name in names]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(level)
+    try:
+        yield
+    finally:
+        for logger, before in zip(loggers, levels, strict=True):
+            logger.setLevel(before)
 
 
-def _kind(failure: Any) -> str:
-    """The name of the error that ended a rank."""
-    return str(_content(failure)["message"]).partition(": ")[0]
+def _read_failure(failure: Any) -> tuple[str, str, dict[str, Any]]:
+    """Return the kind of the error that ended a rank, its sentence, and what else torch noted."""
+    content = (failure.error_file_data or {}).get("message", "")
+    content = content if isinstance(content, dict) else {"message": str(content)}
+    kind, _, sentence = str(content.get("message", "")).partition(": ")
+    return kind, sentence, content.get("extraInfo", {})
 
 
 def _describe(failure: Any) -> str:
-    """What became of a rank, in half a sentence."""
+    """Return half a sentence about how a rank ended."""
     if failure.exitcode < 0:
         return f"signal {signal.Signals(-failure.exitcode).name} ended it"
-    content, kind, sentence = _content(failure), _kind(failure), str(_content(failure)["message"]).partition(": ")[2]
+    kind, sentence, more = _read_failure(failure)
     if kind in ("GpmError", "LostError", "WriteError", "TakenError"):
         return sentence.rstrip(".")
-    if trace := content.get("extraInfo", {}).get("py_callstack"):  # no mistake of the user's: it is to be reported
+    if trace := more.get("py_callstack"):  # a bug, to be reported
         _log.error("%s", trace)
     return f"{kind}: {sentence}".rstrip(". :") or f"exit code {failure.exitcode}"
 
 
 def _be_rank(work: Callable[..., Any], arguments: dict[str, Any], level: int) -> tuple[str, Any]:
-    """What a started process does. A mistake that rank 0 finds is told, and no failure of the process."""
+    """Work as a started rank. An error that rank 0 finds is returned, and is no failure of the process."""
     logging.basicConfig(format="%(message)s")
     _log.setLevel(level)
     world = find_world()

@@ -1,4 +1,4 @@
-"""How ranks keep their models equal: gradients averaged (DDP), or weights kept in pieces (FSDP)."""
+"""Strategies that keep the models of ranks equal: averaged gradients (DDP) or sharded weights (FSDP)."""
 
 # Without postponed annotations: torch looks at those of the hook.
 import time
@@ -14,14 +14,7 @@ from gpm.training.distributed.ranks import World
 
 
 def make_strategy(name: str, world: World, device: str, times: Times) -> Strategy | str:
-    """Lightning's strategy for so many ranks.
-
-    Args:
-        name: ddp or fsdp.
-        world: The ranks.
-        device: Where they compute.
-        times: What communication takes is noted there.
-    """
+    """Return Lightning's strategy, ddp or fsdp; the time of communication is added to `times`."""
     if world.size == 1:
         return "auto"
     if name == "fsdp":
@@ -32,7 +25,7 @@ def make_strategy(name: str, world: World, device: str, times: Times) -> Strateg
 
 
 def shard(model: nn.Module, mesh: Any) -> None:
-    """Keep of every weight the piece of this rank; what a layer needs is put together while it is computed."""
+    """Keep the shard of this rank of every weight; a layer is gathered while it is computed."""
     from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 
     for layer in model.machine.layers:  # type: ignore[union-attr]
@@ -43,7 +36,7 @@ def shard(model: nn.Module, mesh: Any) -> None:
 
 
 def put_together(model: nn.Module, whole: nn.Module) -> None:
-    """Copy the weights of a model in pieces into one that is whole; all ranks do this at once."""
+    """Copy the weights of a sharded model into a whole one; all ranks call this at once."""
     with torch.no_grad():
         for piece, value in zip(model.state_dict().values(), whole.state_dict().values(), strict=True):
             full: Any = getattr(piece, "full_tensor", lambda piece=piece: piece)()
@@ -51,7 +44,7 @@ def put_together(model: nn.Module, whole: nn.Module) -> None:
 
 
 class TimedDDP(DDPStrategy):
-    """DDP that notes how long gradients take to be averaged, waiting for slower ranks included.
+    """DDP that notes the time of averaging gradients, including the wait for slower ranks.
 
     The ranks begin with equal weights and statistics, so that none are sent.
     """
@@ -67,15 +60,15 @@ class TimedDDP(DDPStrategy):
 
 
 def average(times: Times, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:  # type: ignore[name-defined]
-    """Average the gradients of a bucket over ranks, and note how long that takes."""
+    """Average the gradients of a bucket over ranks, and note the time."""
     began = time.perf_counter()
     values = bucket.buffer().div_(dist.get_world_size())
     work: Any = dist.all_reduce(values, async_op=True).get_future()
 
     def note(future: Any) -> Tensor:
         times.add({"communicating": time.perf_counter() - began})
-        found: Tensor = future.value()[0]
-        return found
+        values: Tensor = future.value()[0]
+        return values
 
     averaged: torch.futures.Future[Tensor] = work.then(note)
     return averaged

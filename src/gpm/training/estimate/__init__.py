@@ -1,5 +1,7 @@
-"""Planning: memory and time of a training, predicted from what is measured on this machine in a few seconds."""
+"""Predict memory and time of a training from what is measured on this computer in a few seconds."""
 
-from gpm.cli.plan import plan_run
+from gpm.training.estimate.estimate import Team
+from gpm.training.estimate.forecast import Plan, plan_training
+from gpm.training.estimate.subject import Stated
 
-__all__ = ["plan_run"]
+__all__ = ["Plan", "Stated", "Team", "plan_training"]

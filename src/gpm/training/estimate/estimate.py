@@ -1,48 +1,38 @@
-"""From what was measured to the memory and the time of a training, on one device or on many."""
+"""Predict the memory and the time of a training from measured costs, on one device or on many."""
 
 from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from gpm.training.estimate.machine_costs import STATE, Constants
 from gpm.training.estimate.measure import Costs, chunk
 from gpm.training.estimate.subject import Subject
-from gpm.training.fit import Strategy
+from gpm.training.prepare import Strategy
 
 WEIGHT = 4  # bytes of a parameter
 GB = 1e9
-# Stated, not measured: bytes a second that gradients are averaged with, and what a GPU does at its best.
+# Stated, not measured: bytes per second of averaging gradients, and the peak speed of a GPU.
 BANDWIDTH = {"cpu": 1.0 * GB, "cuda": 20.0 * GB}
 PEAK = {"32-true": 19.5e12, "bf16-mixed": 312e12, "16-mixed": 312e12}  # of an A100
-PEAK_SHARE = 0.3  # of it that is reached
-CUDA_CONTEXT, CUDA_FACTOR = 0.6 * GB, 1.1  # of a process on a GPU; of the pieces that its allocator keeps
+PEAK_SHARE = 0.3  # share of the peak that is reached
+CUDA_CONTEXT, CUDA_FACTOR = 0.6 * GB, 1.1  # bytes of a process on a GPU; what its allocator keeps beyond tensors
 
 
 @dataclass(frozen=True)
 class Team:
-    """Who trains together.
+    """The ranks that train together, on computers that are all like this one."""
 
-    Attributes:
-        devices, machines: Devices of a machine, and machines, all like this one.
-        device: cpu or cuda.
-        strategy: ddp or fsdp.
-        workers: Processes of each rank that draw ahead.
-        threads: Of each rank.
-        bandwidth: Bytes a second between ranks; 0 for the stated figure.
-        peak: Operations a second of a GPU; 0 for the stated figure.
-    """
-
-    devices: int = 1
-    machines: int = 1
-    device: str = "cpu"
+    devices: int = 1  # devices of a computer
+    machines: int = 1  # computers
+    device: str = "cpu"  # cpu or cuda
     strategy: Strategy = "ddp"
-    workers: int = 0
-    threads: int = 1
-    bandwidth: float = 0.0
-    peak: float = 0.0
+    workers: int = 0  # processes of each rank that draw ahead
+    threads: int = 1  # threads of each rank
+    bandwidth: float = 0.0  # bytes per second between ranks; 0 for the stated figure
+    peak: float = 0.0  # operations per second of a GPU; 0 for the stated figure
 
     @property
     def ranks(self) -> int:
@@ -51,53 +41,34 @@ class Team:
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes of a rank.
+    """Bytes of a rank."""
 
-    Attributes:
-        process: Without data and model.
-        graph: Graph and features in memory.
-        files: The same in files that are mapped, which are not needed in memory.
-        weights: Weights, gradients and the optimizer's state.
-        averaged: Averaged weights.
-        step: Activations of a part of a step.
-        reading: Those of a forward pass of validation, which comes at another time.
-    """
-
-    process: float
-    graph: float
-    files: float
-    weights: float
-    averaged: float
-    step: float
-    reading: float
+    process: float  # without data and model
+    graph: float  # graph and features in memory
+    files: float  # graph and features in mapped files, which are not needed in memory
+    weights: float  # weights, gradients and the optimizer's state
+    averaged: float  # averaged weights
+    step: float  # activations of a part of a step
+    reading: float  # activations of a forward pass of validation, which never coincides with a step
 
     @property
     def total(self) -> float:
-        """The most that is needed at a time."""
+        """Peak bytes."""
         return self.process + self.graph + self.weights + self.averaged + max(self.step, self.reading)
 
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds.
+    """Seconds of a training, with the number of its steps and epochs."""
 
-    Attributes:
-        sampling, gathering, computing, communicating: Of a step; with workers the first two go on beside it.
-        step: All of it.
-        steps: Of an epoch.
-        validation: Of an epoch.
-        scoring: Of both held-out parts with all patterns, at the end.
-        epochs: How many.
-    """
-
-    sampling: float
+    sampling: float  # of a step; workers do this, and the gathering, beside it
     gathering: float
     computing: float
     communicating: float
-    step: float
-    steps: int
-    validation: float
-    scoring: float
+    step: float  # a whole step
+    steps: int  # in an epoch
+    validation: float  # after an epoch
+    scoring: float  # with all patterns, at the end
     epochs: int
 
     @property
@@ -111,42 +82,36 @@ class Times:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a training is predicted to take.
-
-    Attributes:
-        subject: What, with its options.
-        team: Who.
-        parameters: Numbers that are learned.
-        instances: That a rank computes at once.
-        val_patterns: Of an instance in validation.
-        memory, times: The prediction.
-    """
+    """Predicted memory and times of a training."""
 
     subject: Subject
     team: Team
-    parameters: int
-    instances: int
-    val_patterns: int
+    parameters: int  # that are learned
+    instances: int  # that a rank computes at once
+    val_patterns: int  # of an instance in validation
     memory: Memory
     times: Times
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for a file."""
+        memory, times = asdict(self.memory), asdict(self.times)
+        return {
+            "data": self.subject.data.title, "options": self.subject.config.to_dict(), "team": asdict(self.team),
+            "parameters": self.parameters, "instances_at_once": self.instances, "val_patterns": self.val_patterns,
+            "memory_bytes": {key: round(value) for key, value in memory.items()} | {"total": round(self.memory.total)},
+            "seconds": times | {"epoch": self.times.epoch, "whole": self.times.whole},
+            "steps_per_second": 1 / self.times.step,
+        }  # fmt: skip
+
 
 def count_instances(subject: Subject, team: Team) -> int:
-    """Instances that a rank computes at once."""
+    """Return the instances that a rank computes at once."""
     step = min(subject.config.batch, subject.count("train"))
     return math.ceil(step / (team.ranks * subject.config.accumulate))
 
 
 def estimate(subject: Subject, team: Team, costs: Costs, constants: Constants, loaded: float) -> Estimate:
-    """Predict memory and time.
-
-    Args:
-        subject: What is trained.
-        team: By whom.
-        costs: Of its configuration.
-        constants: Of the machine.
-        loaded: Bytes that graph and features were seen to take in memory.
-    """
+    """Predict memory and time; `loaded` is the bytes of memory that loading the graph and its features took."""
     return Estimate(
         subject, team, costs.parameters, count_instances(subject, team), costs.val_patterns,
         _find_memory(subject, team, costs, constants, loaded), _find_times(subject, team, costs, constants),
@@ -160,6 +125,11 @@ def _find_memory(subject: Subject, team: Team, costs: Costs, constants: Constant
     if sharded:  # a whole copy validates
         weights = weights / team.ranks + WEIGHT * costs.parameters
     held, files = subject.graph_bytes()
+    validated, scored = subject.count_held_out()
+    largest = max(
+        *(_pass_size(subject, team, size, costs.val_patterns) for size in validated),
+        *(_pass_size(subject, team, size, subject.config.pool) for size in scored),
+    )
     return Memory(
         process=CUDA_CONTEXT if on_gpu else constants.process,
         graph=max(held, loaded),
@@ -167,23 +137,16 @@ def _find_memory(subject: Subject, team: Team, costs: Costs, constants: Constant
         weights=weights,
         averaged=WEIGHT * costs.parameters if subject.config.average else 0,
         step=factor * costs.step_bytes.at(count_instances(subject, team)),
-        reading=factor * (costs.map_bytes + costs.read_bytes.at(_most_read(subject, team, costs))),
+        reading=factor * (costs.map_bytes + costs.read_bytes.at(largest)),
     )
 
 
-def _most_read(subject: Subject, team: Team, costs: Costs) -> int:
-    """Patterns in the largest forward pass of validation, or of scoring at the end."""
-    found = []
-    for part, patterns in (("val", costs.val_patterns), ("val", subject.config.pool), ("test", subject.config.pool)):
-        count = _portion(subject, patterns)
-        found.append(count * chunk(subject, count, math.ceil(subject.count(part) / team.ranks)))
-    return max(found)
-
-
-def _portion(subject: Subject, patterns: int) -> int:
-    """Patterns of an instance that are read at a time, see `Predictor.portion`."""
+def _pass_size(subject: Subject, team: Team, instances: int, patterns: int) -> int:
+    """Return the patterns in one forward pass of a rank that reads its share of some instances."""
     config = subject.config
-    return min(config.patterns, patterns) if subject.data.level == "link" and config.pair == "joint" else patterns
+    if subject.data.level == "link" and config.pair == "joint":  # in portions, see `Predictor.portion`
+        patterns = min(config.patterns, patterns)
+    return patterns * chunk(subject, patterns, math.ceil(instances / team.ranks))
 
 
 def _find_times(subject: Subject, team: Team, costs: Costs, constants: Constants) -> Times:
@@ -193,50 +156,35 @@ def _find_times(subject: Subject, team: Team, costs: Costs, constants: Constants
         name: config.accumulate * crowded * getattr(costs, name).at(instances) for name in ("sampling", "gathering")
     }
     if team.device == "cuda":
-        peak = team.peak or PEAK[config.precision]
-        speed = crowded * costs.flops / (PEAK_SHARE * peak) / max(costs.computing.at(instances) / instances, 1e-12)
-        computing = config.accumulate * instances * costs.flops / (PEAK_SHARE * peak)
+        seconds = costs.flops / (PEAK_SHARE * (team.peak or PEAK[config.precision]))  # of an instance
+        speed = crowded * seconds / max(costs.computing.at(instances) / instances, 1e-12)
+        computing = config.accumulate * instances * seconds
     else:
         speed = crowded
         computing = crowded * (config.accumulate * costs.computing.at(instances) + costs.updating)
     communicating = _communicate(team, WEIGHT * costs.parameters, config.accumulate)
     ahead = sum(parts.values())
     busy = computing + communicating + constants.overhead
+    validated, scored = subject.count_held_out()
     return Times(
         **parts, computing=computing, communicating=communicating,
         step=max(busy, ahead / team.workers) if team.workers else busy + ahead,
         steps=config.epoch_steps or math.ceil(subject.count("train") / config.batch),
-        validation=speed * _read(subject, team, costs, ("val",), costs.val_patterns),
-        scoring=speed * _read(subject, team, costs, ("val", "test"), config.pool), epochs=config.epochs,
+        validation=speed * _read(subject, team, costs, validated, costs.val_patterns),
+        scoring=speed * _read(subject, team, costs, scored, config.pool), epochs=config.epochs,
     )  # fmt: skip
 
 
 def _communicate(team: Team, size: float, parts: int) -> float:
-    """Seconds in which gradients are averaged once around; pieces of a model are also fetched twice for every part."""
+    """Return the seconds of averaging gradients once around; a sharded model is also fetched twice for every part."""
     rounds = 2 + (2 * parts if team.strategy == "fsdp" else 0)
     return rounds * size * (team.ranks - 1) / team.ranks / (team.bandwidth or BANDWIDTH[team.device])
 
 
-def _read(subject: Subject, team: Team, costs: Costs, parts: tuple[str, ...], patterns: int) -> float:
-    """Seconds in which a rank reads its share of some parts."""
+def _read(subject: Subject, team: Team, costs: Costs, sizes: list[int], patterns: int) -> float:
+    """Return the seconds in which a rank reads its share of some splits."""
     seconds = 0.0
-    for part in parts:
-        instances = math.ceil(subject.count(part) / team.ranks)
-        count = _portion(subject, patterns)
-        size = count * chunk(subject, count, instances)
-        seconds += costs.mapping + costs.reading.at(size) * instances * patterns / size
+    for count in sizes:
+        size, share = _pass_size(subject, team, count, patterns), math.ceil(count / team.ranks)
+        seconds += costs.mapping + costs.reading.at(size) * share * patterns / size
     return seconds
-
-
-def describe(found: Estimate) -> dict[str, Any]:
-    """Plain values, for a file."""
-    from dataclasses import asdict
-
-    memory, times = asdict(found.memory), asdict(found.times)
-    return {
-        "data": found.subject.data.title, "options": found.subject.config.to_dict(), "team": asdict(found.team),
-        "parameters": found.parameters, "instances_at_once": found.instances, "val_patterns": found.val_patterns,
-        "memory_bytes": {key: round(value) for key, value in memory.items()} | {"total": round(found.memory.total)},
-        "seconds": times | {"epoch": found.times.epoch, "whole": found.times.whole},
-        "steps_per_second": 1 / found.times.step,
-    }  # fmt: skip

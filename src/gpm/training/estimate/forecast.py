@@ -1,4 +1,4 @@
-"""A plan: the prediction of a training, whether it fits, and what would make it fit."""
+"""Plan a training: predict it, tell whether it fits, and find what would make it fit."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 
 import torch
 
-from gpm.config import Config
+from gpm.compute import keep_memory, set_threads
 from gpm.errors import GpmError
-from gpm.training.estimate.estimate import Estimate, Team, count_instances, describe, estimate
+from gpm.training.distributed import lead
+from gpm.training.distributed.ranks import World
+from gpm.training.estimate.estimate import GB, Estimate, Team, count_instances, estimate
 from gpm.training.estimate.live_bytes import available_bytes, private_bytes
 from gpm.training.estimate.machine_costs import STATE, find_constants, find_costs
 from gpm.training.estimate.remedy import Remedy, find_remedy, largest_batch
@@ -19,21 +21,13 @@ from gpm.training.start import _begin_with, _resolve
 
 @dataclass(frozen=True)
 class Plan:
-    """A prediction, and what follows from it.
-
-    Attributes:
-        found: The prediction.
-        memory: Bytes that a rank may take; 0 if that is not known.
-        notes: What to know about its figures.
-        remedy: What makes it fit, if it does not and something does.
-        batch: The largest batch that fits as it is, if it does not; else 0.
-    """
+    """A predicted training."""
 
     found: Estimate
-    memory: float
-    notes: tuple[str, ...] = ()
-    remedy: Remedy | None = None
-    batch: int = 0
+    memory: float  # bytes that a rank may take
+    notes: tuple[str, ...] = ()  # caveats about the figures
+    remedy: Remedy | None = None  # flags that make it fit, if it does not and some do
+    batch: int = 0  # the largest batch that fits as it is, if it does not
 
     @property
     def fits(self) -> bool:
@@ -41,8 +35,8 @@ class Plan:
 
     @property
     def verdict(self) -> str:
-        """In one sentence."""
-        needed, there = self.found.memory.total / 1e9, self.memory / 1e9
+        """One sentence that tells whether it fits."""
+        needed, there = self.found.memory.total / GB, self.memory / GB
         if self.fits:
             return f"It fits: {needed:.2f} GB of the {there:.2f} GB that a rank may take."
         begin = f"It does not fit: a rank needs {needed:.2f} GB and may take {there:.2f} GB"
@@ -50,67 +44,108 @@ class Plan:
             return f"{begin}; no flag makes it fit, not even a smaller model in more parts."
         other = self.remedy.found
         instead = f", and so would --batch {self.batch}, which is another training" if self.batch else ""
-        return f"{begin}; {self.remedy.flags} would make it fit, with {other.memory.total / 1e9:.2f} GB{instead}."
+        return f"{begin}; {self.remedy.flags} would make it fit, with {other.memory.total / GB:.2f} GB{instead}."
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values, for a file."""
         remedy = None
         if self.remedy is not None:
             remedy = {"flags": self.remedy.flags, "memory_bytes": round(self.remedy.found.memory.total)}
-        return describe(self.found) | {
+        return self.found.to_dict() | {
             "memory_of_a_rank": round(self.memory), "fits": self.fits, "remedy": remedy, "largest_batch": self.batch,
             "notes": list(self.notes), "verdict": self.verdict,
         }  # fmt: skip
 
+    def describe(self) -> str:
+        """Return the prediction in a few lines."""
+        team, config = self.found.team, self.found.subject.config
+        kind, plural = ("process", "es") if team.device == "cpu" else ("GPU", "s")
+        machines = f" on each of {team.machines} machines" if team.machines > 1 else ""
+        head = (
+            f"{self.found.subject.data.title}: {config.layers} layer(s), {config.heads} heads, width {config.width}, "
+            f"{self.found.parameters:,} parameters; {team.devices} {kind}{plural * (team.devices > 1)}{machines}, "
+            f"{self.found.instances:,} instances at once"
+        )
+        return "\n".join([head, *self._describe_memory(), *self._describe_times(), *self.notes, self.verdict])
 
-def load(source: str, options: dict[str, Any], recipe: str, stated: Stated | None) -> tuple[Subject, float]:
-    """What would be trained, and the bytes of memory that it was seen to take."""
+    def _describe_memory(self) -> list[str]:
+        memory, config = self.found.memory, self.found.subject.config
+        files = f"; {show_bytes(memory.files)} in files, mapped and not needed in memory" if memory.files else ""
+        target = " and as many of the target" if config.adapt != "none" else ""
+        rows = [
+            ("process", memory.process, "Python, torch and Lightning" if self.found.team.device == "cpu" else "CUDA"),
+            ("graph", memory.graph, f"with features, in memory{files}"),
+            ("weights", memory.weights, "with gradients and the state of AdamW"),
+            *([("averaged", memory.averaged, "weights")] if memory.averaged else []),
+            ("step", memory.step, f"{self.found.instances:,} instances{target} x {config.patterns} patterns"),
+            ("validation", memory.reading, "at another time than a step: the larger of the two counts"),
+        ]
+        head = f"memory of a rank  {show_bytes(memory.total)} of {show_bytes(self.memory)}"
+        return [head, *(f"  {name:<14}  {show_bytes(size):>9}  {about}" for name, size, about in rows)]
+
+    def _describe_times(self) -> list[str]:
+        times = self.found.times
+        parts = {key: getattr(times, key) for key in ("sampling", "gathering", "computing", "communicating")}
+        shares = ", ".join(f"{key} {show_seconds(value)}" for key, value in parts.items() if value)
+        rows = [
+            ("step", times.step, f"{1 / times.step:.3g} steps/s: {shares}"),
+            ("epoch", times.epoch, f"{times.steps:,} steps, and validation of {show_seconds(times.validation)} with "
+                                   f"{self.found.val_patterns} patterns"),
+            ("training", times.whole, f"{times.epochs} epochs, and scoring of {show_seconds(times.scoring)}"),
+        ]  # fmt: skip
+        return ["time", *(f"  {name:<14}  {show_seconds(value):>9}  {about}" for name, value, about in rows)]
+
+
+def plan_training(
+    source: str | Stated,
+    team: Team = Team(),
+    *,
+    memory: float = 0.0,
+    measure: bool = False,
+    recipe: str = "",
+    **options: Any,
+) -> Plan:
+    """Predict the memory and the time of a training before it is started, and find the flags that make it fit.
+
+    Args:
+        source: A recipe, a dataset, a graph folder or a PyG file, as in `gpm.train`; or a graph that does not exist
+            yet, as a `Stated`.
+        team: The ranks that train together.
+        memory: Bytes that a rank may take; by default what is free here, divided among the devices.
+        measure: Measure again, even if costs are cached.
+        recipe: Recipe whose options to begin with, where the source is none.
+        options: Any option of `Config`.
+    """
+    keep_memory()
+    set_threads(team.threads)
     before = private_bytes()
-    if stated is not None:
-        config = _begin_with(recipe).with_(**options)
-        subject = Subject.of(config, stated.sample(), stated)
-        _refuse_baselines(config)
-        return subject, stated.held_bytes
+    if isinstance(source, Stated):
+        subject = Subject.of(_begin_with(recipe).with_(**options), source.sample(), stated=source)
+        return make_plan(subject, team, memory, source.held_bytes, measure)
     chosen, data = _resolve(source, options, recipe)
-    _refuse_baselines(chosen.config)
     subject = Subject.of(chosen.config, data)
-    _ = subject.table
-    return subject, max(0, private_bytes() - before)
-
-
-def _refuse_baselines(config: Config) -> None:
-    if config.model != "gpm":
-        raise GpmError(f"gpm plan is for the pattern machine, not for {config.model}; name another recipe.")
+    _ = subject.table  # loads the features
+    return make_plan(subject, team, memory, max(0, private_bytes() - before), measure)
 
 
 def make_plan(subject: Subject, team: Team, memory: float, loaded: float, again: bool = False) -> Plan:
-    """Predict a training, and look for what makes it fit.
-
-    Args:
-        subject: What is trained.
-        team: By whom.
-        memory: Bytes that a rank may take; 0 for what is free here.
-        loaded: Bytes that graph and features were seen to take in memory.
-        again: Measure again.
-    """
+    """Predict a training, and look for what makes it fit; `loaded` is the bytes that loading its graph took."""
     memory = memory or _find_memory(team)
-    if team.ranks > subject.config.batch:
-        raise GpmError(f"{team.ranks} ranks cannot share a batch of {subject.config.batch}; raise --batch.")
+    world = World(size=team.ranks, local_size=team.devices)
+    lead.check_ranks(lead.Team(world, team.device, team.workers, team.strategy), subject.config)
     _check_size(subject)
     constants = find_constants(team.threads, again)
     first = count_instances(subject, team)
+    measured: dict[str, Any] = {}
 
-    def predict(changes: dict[str, Any], who: Team, fresh: bool = False) -> Estimate:
-        changed = subject.with_(**changes) if changes else subject
+    def predict(changes: dict[str, Any], who: Team) -> Estimate:
         kept = {key: value for key, value in changes.items() if key not in ("accumulate", "batch")}
-        costs = known.get(name := str(sorted(kept.items())))
-        if costs is None:
-            costs = known[name] = find_costs(subject.with_(**kept), first, who.threads, fresh)
-        return estimate(changed, who, costs, constants, loaded)
+        key = str(sorted(kept.items()))
+        if key not in measured:
+            measured[key] = find_costs(subject.with_(**kept), first, who.threads, again and not kept)
+        return estimate(subject.with_(**changes) if changes else subject, who, measured[key], constants, loaded)
 
-    known: dict[str, Any] = {}
-    found = predict({}, team, again)
-    remedy, batch = None, 0
+    found, remedy, batch = predict({}, team), None, 0
     if found.memory.total > memory:
         remedy = find_remedy(subject.config, team, memory, predict)
         batch = largest_batch(subject.config, team, memory, predict)
@@ -118,35 +153,47 @@ def make_plan(subject: Subject, team: Team, memory: float, loaded: float, again:
 
 
 def _find_memory(team: Team) -> float:
-    """What a rank may take of this machine."""
+    """Return the bytes of this computer that a rank may take."""
     if team.device == "cpu":
         return available_bytes() / team.devices
     if not torch.cuda.is_available():
-        raise GpmError("there is no GPU here; say how much memory one has, as in --memory 80.")
+        raise GpmError("There is no GPU here; say how much memory one has, as in --memory 80.")
     return float(torch.cuda.get_device_properties(0).total_memory)
 
 
 def _check_size(subject: Subject) -> None:
-    """Refuse to measure what this machine cannot hold."""
+    """Refuse to measure a model that this computer cannot hold."""
     needed, there = STATE * subject.count_parameters(), available_bytes()
     if there and needed > there / 2:
         raise GpmError(
-            f"the model has {needed / STATE:,.0f} parameters, whose {needed / 1e9:.1f} GB of weights, gradients and "
-            "optimizer's state cannot be measured here; take a smaller --width or --model."
+            f"The model has {needed / STATE:,.0f} parameters, whose {needed / GB:.1f} GB of weights, gradients and "
+            "optimizer state cannot be measured here; choose a smaller --width or --model."
         )
 
 
 def _note(found: Estimate) -> list[str]:
-    """What a prediction rests on that was not measured."""
+    """Return caveats about what was not measured."""
     notes, team, subject = [], found.team, found.subject
     if team.device == "cuda":
-        notes.append(
-            "Times on a GPU are not measured: they are told from a stated peak, see --peak; take them as rough."
-        )
+        notes.append("Times on a GPU are rough: they are not measured, but computed from a stated peak, see --peak.")
     if team.ranks > 1:
-        notes.append("Communication is told from a stated bandwidth, see --bandwidth; ranks were not started.")
+        notes.append("Communication is computed from a stated bandwidth, see --bandwidth; no ranks were started.")
     if subject.stated is not None and subject.stated.nodes > subject.data.graph.num_nodes:
         notes.append(f"Measured on a random graph of {subject.data.graph.num_nodes:,} nodes and the same mean degree.")
     if subject.config.compile:
         notes.append("Measured without --compile.")
     return notes
+
+
+def show_bytes(size: float) -> str:
+    """Return bytes as GB or MB."""
+    return f"{size / 1e9:.2f} GB" if size >= 1e7 else f"{size / 1e6:.2f} MB"
+
+
+def show_seconds(seconds: float) -> str:
+    """Return seconds as ms, s, min or h."""
+    if seconds < 1:
+        return f"{1000 * seconds:.3g} ms"
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.3g} min" if seconds < 7200 else f"{seconds / 3600:.3g} h"

@@ -1,4 +1,4 @@
-"""Bytes of tensors that are alive, and of the process that holds them."""
+"""Count the bytes of live tensors, and of the process that holds them."""
 
 from __future__ import annotations
 
@@ -12,20 +12,15 @@ from torch.utils._pytree import tree_leaves
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the tensors that are made while it is on, in the backward pass too; what was there before is not counted.
+    """Counts the tensors that are made while it is on, in the backward pass too, but none that were there before."""
 
-    Attributes:
-        now: Bytes that are alive.
-        most: The most that were alive at a time.
-    """
-
-    now: int
-    most: int
+    now: int  # bytes that are alive
+    most: int  # peak of them
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.now = self.most = 0
-        self._known: dict[int, weakref.ref[Any]] = {}
+        self._storages: dict[int, weakref.ref[Any]] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         for value in tree_leaves((args, kwargs)):
@@ -40,30 +35,30 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
         storage = value.untyped_storage()
         key = storage._cdata
-        if key in self._known:
+        if key in self._storages:
             return
         size = storage.nbytes() if made else 0
-        self._known[key] = weakref.ref(storage, lambda _: self._forget(key, size))
+        self._storages[key] = weakref.ref(storage, lambda _: self._forget(key, size))
         self.now += size
         self.most = max(self.most, self.now)
 
     def _forget(self, key: int, size: int) -> None:
-        self._known.pop(key, None)
+        self._storages.pop(key, None)
         self.now -= size
 
 
 def peak_bytes() -> int:
-    """The most that this process had in memory; 0, here and below, where the system does not say."""
+    """Return the peak memory of this process; 0, here and below, where the system does not tell."""
     return _read("/proc/self/status", "VmHWM:")
 
 
 def private_bytes() -> int:
-    """What this process has in memory, without files that are mapped."""
+    """Return the memory of this process, without mapped files."""
     return _read("/proc/self/status", "RssAnon:")
 
 
 def available_bytes() -> int:
-    """Memory of this machine that is free or can be freed."""
+    """Return the memory of this computer that is free or can be freed."""
     return _read("/proc/meminfo", "MemAvailable:")
 
 

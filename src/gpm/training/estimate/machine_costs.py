@@ -1,4 +1,4 @@
-"""What a training costs on this machine whatever it is of, found by two small trainings and kept in the data root."""
+"""Measure what every training costs on this computer, by two small trainings, and cache measured costs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,9 +27,9 @@ from gpm.training.estimate.live_bytes import peak_bytes
 from gpm.training.estimate.measure import Bench, Costs, measure
 from gpm.training.estimate.subject import Stated, Subject
 
-KEPT = "plan.json"  # in the data root
-STATE = 16  # bytes that weight, gradient and the two averages of AdamW take of each parameter
-MOST_OVERHEAD = 0.005  # seconds; what looks like more is a busy machine
+KEPT = "plan.json"  # cache file in the data root
+STATE = 16  # bytes of each parameter: weight, gradient and the two averages of AdamW
+MOST_OVERHEAD = 0.005  # seconds; what looks like more is a busy computer
 GRAPH = Stated(20_000, 100_000, 64, 4)
 _PLAIN: dict[str, Any] = {"pool": 16, "split": "96/2/2", "epochs": 1}
 # Of a narrow model: much memory for little work.
@@ -36,65 +37,74 @@ TRAININGS: tuple[dict[str, Any], ...] = (
     _PLAIN | {"batch": 16, "epoch_steps": 9},
     _PLAIN | {"batch": 2048, "epoch_steps": 3},
 )
+Measured = TypeVar("Measured", "Constants", Costs)
 
 
 @dataclass(frozen=True)
 class Constants:
-    """What was found.
+    """Costs of any training on this computer."""
 
-    Attributes:
-        process: Bytes of a training process without data and model: Python, torch, Lightning.
-        factor: Bytes that the process grows by for each byte of tensors: what is freed is kept in pieces.
-        overhead: Seconds of a step that are neither the model's nor the data's.
-    """
-
-    process: float
-    factor: float
-    overhead: float
+    process: float  # bytes of a training process without data and model: Python, torch, Lightning
+    factor: float  # bytes that the process grows by for each byte of tensors, since freed memory is kept in pieces
+    overhead: float  # seconds of a step that are neither the model's nor the data's
 
 
 Kept = TypeVar("Kept", Constants, Costs)
 
 
 def find_constants(threads: int, again: bool = False) -> Constants:
-    """The constants of this machine, measured if they are not known."""
-    key = f"{_machine(threads)} constants"
-    return (None if again else _recall(key, Constants)) or _keep(key, measure_constants(threads))
+    """Return the constants of this computer, measured if they are not cached."""
+    return _cached("constants", threads, again, Constants, lambda: measure_constants(threads))
 
 
 def find_costs(subject: Subject, instances: int, threads: int, again: bool = False) -> Costs:
-    """The costs of a configuration, measured if they are not known."""
-    key = f"{_machine(threads)} {_digest(subject, instances)}"
-    return (None if again else _recall(key, Costs)) or _keep(key, measure(subject, instances))
+    """Return the costs of a training, measured if they are not cached."""
+    return _cached(_digest(subject, instances), threads, again, Costs, lambda: measure(subject, instances))
+
+
+def _cached(name: str, threads: int, again: bool, shape: type[Kept], make: Callable[[], Kept]) -> Kept:
+    """Return cached values of this computer, or measure and cache them; a damaged cache is replaced."""
+    from gpm import __version__
+
+    computer = f"{platform.node()} {os.cpu_count()} cores {threads} threads"
+    key, path = f"gpm {__version__} torch {torch.__version__} {computer} {name}", data_root() / KEPT
+    cache: dict[str, Any] = {}
+    with suppress(GpmError):
+        cache = read_json(path)
+        if not again:
+            return check_json(cache.get(key), shape, path, "measure again")
+    measured = make()
+    write_json(path, cache | {key: asdict(measured)})
+    return measured
 
 
 def measure_constants(threads: int) -> Constants:
-    """Train twice in processes of their own, and compare with what their tensors take."""
-    found = [_train(number, threads) for number in range(len(TRAININGS))]
+    """Train twice in separate processes, and compare their memory with what their tensors take."""
+    trained = [_train(number, threads) for number in range(len(TRAININGS))]
     benches = [Bench(Subject.of(Config(**options), GRAPH.sample())) for options in TRAININGS]
     low, high = (bench.step_bytes(bench.config.batch) for bench in benches)
-    peaks = [peak for peak, _ in found]
+    peaks = [peak for peak, _ in trained]
     factor = min(3.0, max(1.0, (peaks[1] - peaks[0]) / (high - low)))
     weights = STATE * benches[0].model.count_parameters()
     process = max(1e8, peaks[1] - factor * high - weights - GRAPH.file_bytes)
     seconds = statistics.median(sum(benches[0].step(TRAININGS[0]["batch"]).values()) for _ in range(9))
-    return Constants(process, factor, min(MOST_OVERHEAD, max(0.0, found[0][1] - seconds)))
+    return Constants(process, factor, min(MOST_OVERHEAD, max(0.0, trained[0][1] - seconds)))
 
 
 def _train(number: int, threads: int) -> tuple[int, float]:
-    """Peak bytes of a process that trains, and its seconds of a step."""
+    """Train in a new process; return its peak bytes and its seconds of a step."""
     words = [sys.executable, "-m", "gpm.training.estimate.machine_costs", str(number), str(threads)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     try:
         peak, seconds = json.loads(done.stdout.splitlines()[-1])
     except (IndexError, ValueError):
-        said = done.stderr.strip().splitlines()[-1:] or ["no word"]
-        raise GpmError(f"a small training, made in order to measure, ended with: {said[0]}") from None
+        reason = done.stderr.strip().splitlines()[-1:] or ["no message"]
+        raise GpmError(f"A small training that measures this computer failed: {reason[0]}") from None
     return int(peak), float(seconds)
 
 
 def _train_here(number: int, threads: int) -> None:
-    """What such a process does."""
+    """Train in this process and print its peak bytes and its seconds of a step."""
     from gpm.training.start import train
 
     with tempfile.TemporaryDirectory(prefix="gpm-plan-") as folder:
@@ -104,37 +114,13 @@ def _train_here(number: int, threads: int) -> None:
         print(json.dumps([peak_bytes(), run.result["seconds_per_step"]]))
 
 
-def _machine(threads: int) -> str:
-    """What figures depend on beside the configuration."""
-    from gpm import __version__
-
-    return f"gpm {__version__} torch {torch.__version__} {platform.node()} {os.cpu_count()} cores {threads} threads"
-
-
 def _digest(subject: Subject, instances: int) -> str:
-    """A configuration and its data in short; how long it is trained changes nothing."""
+    """Return a digest of the options and the data that costs depend on."""
     idle = ("epochs", "patience", "lr", "schedule", "warmup", "decay", "seed", "select", "accumulate", "batch")
     options = {key: value for key, value in subject.config.to_dict().items() if key not in idle}
-    sizes = [len(getattr(subject.split, part)) for part in ("train", "val", "test")]
+    sizes = [subject.count("train"), *subject.count_held_out()]
     facts = [options, subject.data.graph.summary(), sizes, subject.task.outputs, instances]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
-
-
-def _recall(key: str, shape: type[Kept]) -> Kept | None:
-    """Return what was kept under a key; a damaged file is written anew."""
-    path = data_root() / KEPT
-    with suppress(GpmError):
-        return check_json(read_json(path).get(key), shape, path, "measure again")
-    return None
-
-
-def _keep(key: str, measured: Kept) -> Kept:
-    try:
-        before = read_json(data_root() / KEPT)
-    except GpmError:
-        before = {}
-    write_json(data_root() / KEPT, before | {key: asdict(measured)})
-    return measured
 
 
 if __name__ == "__main__":

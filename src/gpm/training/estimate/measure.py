@@ -1,15 +1,14 @@
-"""What a step of a training and a forward pass of its validation cost on this machine, at two sizes each.
+"""Measure what a training step and a forward pass of validation cost on this computer, at two sizes each.
 
-The two sizes give a line by which other sizes are told; at the larger one, which is the real size unless that would
-take too long, the figures are as measured.
+A line through both sizes predicts other sizes. The larger one is the real size, unless that would take too long.
 """
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,18 +17,19 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from gpm.nn import LinkPatternMachine
 from gpm.nn.predictor import POSITIONS, Predictor
+from gpm.training.batches import Batch
 from gpm.training.estimate.live_bytes import LiveBytes, available_bytes
 from gpm.training.estimate.subject import Subject
 
 LONGEST = 3.0  # seconds that one measured step may take
-SPENT = 3.0  # seconds that repetitions of it may take
-REPEATS = (3, 15)  # at least, at most
-FIRST = 16  # instances of the first size
+SPENT = 3.0  # seconds that its repetitions may take
+REPEATS = (3, 15)  # fewest and most repetitions
+FIRST = 16  # instances of the smaller size
 
 
 @dataclass(frozen=True)
 class Line:
-    """A quantity at two sizes, and in between and beyond: never below 0, never falling."""
+    """A line through a quantity at two sizes, which is never below 0 and never falls."""
 
     small: float
     low: float
@@ -37,7 +37,7 @@ class Line:
     high: float
 
     def at(self, size: float) -> float:
-        """The quantity at some size; in proportion below the smaller one."""
+        """Return the quantity at some size; below the smaller size it is in proportion."""
         slope = max(0.0, (self.high - self.low) / (self.large - self.small)) if self.large > self.small else 0.0
         if size >= self.small and slope:
             return max(0.0, self.high + slope * (size - self.large))
@@ -46,79 +46,60 @@ class Line:
 
 @dataclass(frozen=True)
 class Costs:
-    """What was measured of a configuration.
+    """Measured costs of a training, in bytes and seconds."""
 
-    Attributes:
-        parameters: Numbers that are learned.
-        step_bytes, sampling, gathering, computing: Of a part of a step, by its instances; seconds but for the bytes.
-        updating: Seconds of clipping and of the optimizer, once in a step.
-        flops: Floating-point operations of an instance in a step.
-        read_bytes, reading: Of a forward pass without gradients, by the patterns in it.
-        map_bytes, mapping: The same of the maps of all nodes, made once before it; 0 where it does without.
-        val_patterns: Patterns of an instance in validation.
-    """
-
-    parameters: int
-    step_bytes: Line
+    parameters: int  # that are learned
+    step_bytes: Line  # of a part of a step, by its instances; so are the next three
     sampling: Line
     gathering: Line
     computing: Line
-    updating: float
-    flops: float
-    read_bytes: Line
+    updating: float  # clipping and optimizer, once in a step
+    flops: float  # floating-point operations of an instance in a step
+    read_bytes: Line  # of a forward pass without gradients, by its patterns
     reading: Line
-    map_bytes: float
+    map_bytes: float  # of the maps of all nodes, made once before it; 0 without maps
     mapping: float
-    val_patterns: int
+    val_patterns: int  # of an instance in validation
 
 
 class Bench:
-    """A model that is trained for a few steps, and read with, in order to measure that.
-
-    Args:
-        subject: What on.
-    """
+    """Trains a model for a few steps, and reads with it, in order to measure both."""
 
     def __init__(self, subject: Subject) -> None:
         self.subject, self.config = subject, subject.config
         self.predictor: Predictor = subject.build()
         self.model = self.predictor.model.train()
-        self.examples = subject.examples()
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-6, fused=self.config.precision == "32-true")
+        self.learner = subject.with_(average=0, compile=False).make_learner(self.predictor)
+        fused = self.config.precision == "32-true"
+        self.optimizer = torch.optim.AdamW(self.learner.parameters(), lr=1e-6, fused=fused)
         self.turn = 0
 
-    def _precision(self) -> AbstractContextManager[Any]:
-        kinds = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
-        kind = kinds.get(self.config.precision)
-        return torch.autocast("cpu", kind) if kind else nullcontext()
+    def _draw(self, instances: int) -> Batch:
+        self.turn += 1
+        return self.learner.loader.dataset[self.subject.draw(instances, self.turn - 1)]
 
     def compute(self, instances: int) -> dict[str, float]:
-        """Draw, gather, and compute gradients; the seconds of each."""
-        draw = self.subject.draw(instances, self.turn)
-        self.turn += 1
-        inputs, targets, rows, *_ = self.examples.deal(draw)
-        content, seconds = self.predictor.prepare(inputs, draw.step, rows)
-        began = time.perf_counter()
-        with self._precision():
-            loss = self.examples.task.loss(self.predictor.compute(content), targets)
+        """Draw, gather and compute gradients; return the seconds of each."""
+        kinds = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
+        kind = kinds.get(self.config.precision)
+        batch, began = self._draw(instances), time.perf_counter()
+        with torch.autocast("cpu", kind) if kind else nullcontext():
+            loss, added = self.learner.compute_loss(batch, self.model)
+            loss = sum(added.values(), loss)
         loss.backward()  # type: ignore[no-untyped-call]
-        return seconds | {"computing": time.perf_counter() - began}
-
-    def update(self) -> dict[str, float]:
-        """Clip gradients and step; the seconds."""
-        began = time.perf_counter()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        return {"updating": time.perf_counter() - began}
+        return batch.seconds | {"computing": time.perf_counter() - began}
 
     def step(self, instances: int) -> dict[str, float]:
-        """A whole step."""
-        return self.compute(instances) | self.update()
+        """Run a whole step; return the seconds of its parts."""
+        seconds, began = self.compute(instances), time.perf_counter()
+        torch.nn.utils.clip_grad_norm_(self.learner.parameters(), self.config.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return seconds | {"updating": time.perf_counter() - began}
 
     def step_bytes(self, instances: int) -> int:
-        """The most that tensors of a step take beside weights and gradients."""
-        for parameter in self.model.parameters():
+        """Return the peak bytes of the tensors of a step, beside weights and gradients."""
+        for parameter in self.learner.parameters():
             parameter.grad = torch.zeros_like(parameter)
         live = LiveBytes()
         with live:
@@ -126,14 +107,14 @@ class Bench:
         return live.most
 
     def flops(self, instances: int) -> float:
-        """Operations of an instance."""
-        counter = FlopCounterMode(display=False)
+        """Return the floating-point operations of the model for an instance; those of a loss are few."""
+        batch, counter = self._draw(instances), FlopCounterMode(display=False)
         with counter:
-            self.compute(instances)
+            self.predictor.compute(batch.content).sum().backward()  # type: ignore[no-untyped-call]
         return float(counter.get_total_flops()) / instances
 
     def read(self, instances: int, patterns: int, maps: Any) -> dict[str, float]:
-        """One forward pass of inference; its seconds."""
+        """Run one forward pass of inference; return its seconds."""
         inputs, began = self.subject.val_inputs(instances), time.perf_counter()
         if isinstance(self.model, LinkPatternMachine) and self.model.pair == "product":
             self.predictor.logits(inputs, patterns=patterns)
@@ -143,7 +124,7 @@ class Bench:
         return {"reading": time.perf_counter() - began}
 
     def read_bytes(self, instances: int, patterns: int, maps: Any) -> int:
-        """The most that its tensors take."""
+        """Return the peak bytes of its tensors."""
         live = LiveBytes()
         with live:
             self.read(instances, patterns, maps)
@@ -151,57 +132,60 @@ class Bench:
 
 
 def measure(subject: Subject, instances: int) -> Costs:
-    """Measure a configuration.
-
-    Args:
-        subject: What is trained, with its options.
-        instances: How many a rank computes at once.
-    """
+    """Measure a training of which a rank computes so many instances at once."""
     bench = Bench(subject)
-    parameters = bench.model.count_parameters()
     first = max(1, min(FIRST, instances // 2))
-    bench.step(first)  # compiles, and makes the optimizer's state
-    small, fastest = _repeat(lambda: bench.step(first))
-    low = bench.step_bytes(first)
-    large = _affordable(instances, first, fastest, low)
-    high = bench.step_bytes(large) if large > first else low
-    slow = _repeat(lambda: bench.step(large))[0] if large > first else small
+    sizes, peaks, seconds = _measure_twice(bench.step, bench.step_bytes, first, instances, LONGEST)
     lines: dict[str, Any] = {
-        key: Line(first, small[key], large, slow[key]) for key in ("sampling", "gathering", "computing")
+        key: _line(sizes, [each[key] for each in seconds]) for key in ("sampling", "gathering", "computing")
     }
     return Costs(
-        parameters=parameters, step_bytes=Line(first, low, large, high), **lines,
-        updating=(small["updating"] + slow["updating"]) / 2, flops=bench.flops(first), **_measure_reading(bench),
+        parameters=bench.model.count_parameters(), step_bytes=_line(sizes, peaks), **lines,
+        updating=statistics.fmean(each["updating"] for each in seconds), flops=bench.flops(first),
+        **_measure_reading(bench),
     )  # fmt: skip
 
 
 def _measure_reading(bench: Bench) -> dict[str, Any]:
-    """What validation costs, by patterns."""
-    subject, predictor = bench.subject, bench.predictor
-    patterns = subject.val_patterns(predictor)
-    count, _ = predictor.portion(patterns)
+    """Measure what validation costs, by patterns."""
+    subject, patterns = bench.subject, bench.learner.val_patterns
+    count, _ = bench.predictor.portion(patterns)
     maps, held, mapping = _make_maps(bench, patterns, "val")
     most = held or _make_maps(bench, subject.config.pool, "test")[1]  # scoring at the end reads more
     whole = chunk(subject, count, subject.count("val"))
-    first = max(1, min(4, whole // 2))
-    bench.read(first, count, maps)
-    small, fastest = _repeat(lambda: bench.read(first, count, maps))
-    low = bench.read_bytes(first, count, maps)
-    large = _affordable(whole, first, fastest, low, longest=LONGEST / 4)
-    high = bench.read_bytes(large, count, maps) if large > first else low
-    slow = _repeat(lambda: bench.read(large, count, maps))[0] if large > first else small
-    sizes = (first * count, large * count)
+    sizes, peaks, seconds = _measure_twice(
+        lambda size: bench.read(size, count, maps), lambda size: bench.read_bytes(size, count, maps),
+        max(1, min(4, whole // 2)), whole, LONGEST / 4,
+    )  # fmt: skip
+    by_patterns = [size * count for size in sizes]
     return {
-        "read_bytes": Line(sizes[0], low, sizes[1], high),
-        "reading": Line(sizes[0], small["reading"], sizes[1], slow["reading"]),
+        "read_bytes": _line(by_patterns, peaks),
+        "reading": _line(by_patterns, [each["reading"] for each in seconds]),
         "map_bytes": most,
         "mapping": mapping,
         "val_patterns": patterns,
     }
 
 
+def _measure_twice(
+    work: Callable[[int], dict[str, float]], count_bytes: Callable[[int], int], first: int, wanted: int, longest: float
+) -> tuple[list[int], list[int], list[dict[str, float]]]:
+    """Measure some work at a small size, and at the wanted or an affordable size; return sizes, bytes and seconds."""
+    work(first)  # compiles, and makes the optimizer's state
+    small, fastest = _repeat(lambda: work(first))
+    low = count_bytes(first)
+    large = _affordable(wanted, first, fastest, low, longest)
+    if large == first:
+        return [first, first], [low, low], [small, small]
+    return [first, large], [low, count_bytes(large)], [small, _repeat(lambda: work(large))[0]]
+
+
+def _line(sizes: list[int], values: Sequence[float]) -> Line:
+    return Line(sizes[0], values[0], sizes[1], values[1])
+
+
 def _make_maps(bench: Bench, patterns: int, part: str) -> tuple[Any, int, float]:
-    """The maps of all nodes, if inference makes them, with their bytes and seconds; of large graphs it does not."""
+    """Make the maps of all nodes, if inference does; return them with their bytes and seconds."""
     subject = bench.subject
     if subject.stated is not None and subject.stated.nodes > subject.graph.num_nodes:
         return None, 0, 0.0
@@ -214,14 +198,15 @@ def _make_maps(bench: Bench, patterns: int, part: str) -> tuple[Any, int, float]
 
 
 def chunk(subject: Subject, patterns: int, instances: int) -> int:
-    """Instances that are read in one forward pass of inference, see `Predictor.outputs`."""
+    """Return the instances of one forward pass of inference, see `Predictor.outputs`."""
     ends = 2 if subject.data.level == "link" else 1
     return max(1, min(instances, POSITIONS // (ends * patterns * (max(subject.config.lengths) + 1))))
 
 
-def _affordable(wanted: int, first: int, seconds: float, size: float, longest: float = LONGEST) -> int:
-    """The largest size up to the one wanted that takes neither long nor much memory; but no line from sizes so close
-    that it tells noise.
+def _affordable(wanted: int, first: int, seconds: float, size: float, longest: float) -> int:
+    """Return the largest size up to the wanted one that takes neither long nor much memory.
+
+    It is four times the first size at least, if memory allows: a line through close sizes would follow noise.
     """
     room = available_bytes() / 4 or 2**31
     most = first * min(longest / max(seconds, 1e-9), room / max(size, 1))
@@ -229,11 +214,11 @@ def _affordable(wanted: int, first: int, seconds: float, size: float, longest: f
 
 
 def _repeat(work: Callable[[], dict[str, float]]) -> tuple[dict[str, float], float]:
-    """The median of each kind of seconds, and the fewest of all kinds together."""
+    """Return the median of each kind of seconds, and the least of their sums."""
     began = time.perf_counter()
-    found = [work()]
+    times = [work()]
     least, most = REPEATS
-    while len(found) < least or (len(found) < most and time.perf_counter() - began < SPENT):
-        found.append(work())
-    medians = {key: statistics.median(each[key] for each in found) for key in found[0]}
-    return medians, min(sum(each.values()) for each in found)
+    while len(times) < least or (len(times) < most and time.perf_counter() - began < SPENT):
+        times.append(work())
+    medians = {key: statistics.median(each[key] for each in times) for key in times[0]}
+    return medians, min(sum(each.values()) for each in times)

@@ -1,81 +1,70 @@
-"""Recipes: the options that a dataset is trained with, beside the paper's figure. One short YAML file each."""
+"""Recipes: options to train a dataset with, and the paper's figure. One short YAML file each."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpm.config import Config
 from gpm.errors import GpmError
 from gpm.io.yaml_files import OPTIONS_BYTES, parse_yaml
 
-if TYPE_CHECKING:
-    from gpm.tasks.metrics import Metric
-
 
 @dataclass(frozen=True)
 class Recipe:
-    """Options with a name and the figure they are to reach.
-
-    Attributes:
-        name: What `gpm train` is told.
-        config: The options.
-        about: One line.
-        paper_mean, paper_std: The paper's figure, in percent or in the target's units; None if it has none.
-        paper: The hyper-parameters in the paper's own table, where ours differ or its words mean something else.
-        note: What to know about the figure.
-        changed: Options that the user changed.
-    """
+    """Named options, and the paper's figure that they should reach."""
 
     name: str
     config: Config
-    about: str = ""
-    paper_mean: float | None = None
+    about: str = ""  # one line
+    paper_mean: float | None = None  # in percent or in the target's units
     paper_std: float | None = None
-    paper: dict[str, Any] = field(default_factory=dict)
-    note: str = ""
-    changed: list[str] = field(default_factory=list)
+    paper: dict[str, Any] = field(default_factory=dict)  # hyper-parameters in the paper's own table
+    note: str = ""  # on the figure
+    changed: list[str] = field(default_factory=list)  # options that the user changed
 
     def facts(self) -> dict[str, Any]:
-        """All but the options, as plain values."""
+        """Return all but the options as plain values."""
         return {key: value for key, value in asdict(self).items() if key != "config"}
 
-    def beside_paper(self, metric: Metric) -> str:
-        """What to print after a figure."""
-        if self.paper_mean is None:
+    def beside_paper(self, config: Config) -> str:
+        """Return the paper's figure to print after ours, or nothing if they cannot be compared."""
+        from gpm.tasks.metrics import METRICS
+
+        if self.paper_mean is None or not is_comparable(config, self.changed):
             return ""
-        digits = 2 if metric.share else 3
+        digits = 2 if METRICS[config.metric].share else 3
         return f"; the paper has {self.paper_mean:.{digits}f} ± {self.paper_std:.{digits}f}"
 
 
 def is_comparable(config: Config, changed: list[str]) -> bool:
-    """Whether a figure may stand beside the paper's: of its task, metric, split and model and, for links, protocol."""
+    """Return whether a figure compares with the paper's: same task, metric, split, model and, for links, protocol."""
     decisive = {"data", "task", "metric", "split", "target", "shift", "validate", "adapt"}
     same = config.model == "gpm" and not decisive & set(changed)
     return same and (config.task != "link" or config.protocol == "paper")
 
 
 def recipe_names() -> list[str]:
-    """The names of the recipes in the package."""
+    """Return the names of the recipes in the package."""
     return sorted(
         file.name[:-5] for file in resources.files("gpm.training.recipes").iterdir() if file.name.endswith(".yaml")
     )
 
 
 def find_recipe(name: str) -> Recipe | None:
-    """The recipe of that name, or in that YAML file of the user's; None if there is none."""
+    """Return the recipe of that name, or in that YAML file of the user's; None if there is none."""
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
         if not path.is_file():
-            raise GpmError(f"there is no recipe file {path}.")
+            raise GpmError(f"There is no recipe file {path}.")
         try:
             if path.stat().st_size > OPTIONS_BYTES:
-                raise GpmError(f"{path} has more than {OPTIONS_BYTES:,} bytes; it is no recipe.")
+                raise GpmError(f"{path} is not a recipe: it has more than {OPTIONS_BYTES:,} bytes.")
             return read_recipe(path.stem, path.read_text(encoding="utf-8"), str(path))
         except (OSError, UnicodeDecodeError) as error:
-            raise GpmError(f"cannot read {path} ({type(error).__name__}); save it as UTF-8 text.") from None
+            raise GpmError(f"Cannot read {path} ({type(error).__name__}); save it as UTF-8 text.") from None
     if name.lower() not in recipe_names():
         return None
     text = (resources.files("gpm.training.recipes") / f"{name.lower()}.yaml").read_text(encoding="utf-8")

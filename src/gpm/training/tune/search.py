@@ -1,4 +1,4 @@
-"""Trial after trial, until enough were made or the time is used up."""
+"""Run trial after trial until their number or the time is used up."""
 
 from __future__ import annotations
 
@@ -10,74 +10,64 @@ from time import monotonic
 from optuna.study import Study
 from optuna.trial import Trial, TrialState
 
-from gpm.config import Config
 from gpm.errors import GpmError
-from gpm.training.callbacks import StoppedError
-from gpm.training.tune.space import Space
+from gpm.training.callbacks import Stop, StoppedError
 from gpm.training.tune.study import INTERRUPTED, LATE, ask, finished, options_of
-from gpm.training.tune.trial import Bench, Course, Stop
+from gpm.training.tune.trial import Bench, Course
 from gpm.training.tune.tune_report import Report
 
 PRUNED = "pruned"
-ENOUGH = 3  # trials that fail for one and the same reason, with none that does not
+ENOUGH = 3  # trials that fail for the same reason, where none succeeded, end the study
 _log = logging.getLogger("gpm")
 
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """A search with all it needs.
+    """A search over a study."""
 
-    Attributes:
-        study: What was tried.
-        space: What may be chosen.
-        base: The options where the study does not choose.
-        bench: Trains a model.
-        report: Tells of it.
-        stop: Whether the user wants to stop.
-        trials: How many, in total.
-        startup: How many at random.
-        quiet: No line for each.
-    """
+    report: Report  # the study, with its space and its base options, and the files that it leaves behind
+    bench: Bench  # trains the trials
+    stop: Stop  # tells when the user wants to stop
+    trials: int  # in total
+    startup: int  # of which are drawn at random
+    quiet: bool  # no line for each trial
 
-    study: Study
-    space: Space
-    base: Config
-    bench: Bench
-    report: Report
-    stop: Stop
-    trials: int
-    startup: int
-    quiet: bool
+    @property
+    def study(self) -> Study:
+        return self.report.study
 
     @property
     def spent(self) -> float:
-        """Seconds of the trials before."""
+        """Seconds that the trials took so far."""
         return float(sum(trial.user_attrs.get("seconds", 0.0) for trial in self.study.get_trials(deepcopy=False)))
 
     @property
     def done(self) -> int:
-        """Trials that count."""
+        """Number of trials that count."""
         return len(finished(self.study))
 
     def announce(self) -> None:
-        """Say what is tuned."""
+        """Print what is tuned on what."""
         data, split = self.bench.data, self.bench.split
         _log.info("%s: %s", data.title, data.graph.summary())
         _log.info("split %s: %d train, %d val (%s)", split.name, len(split.train), len(split.val), split.digest)
-        _log.info("tuning %s by validation %s", ", ".join(self.space.entries), self.base.metric)
+        _log.info("tuning %s by validation %s", ", ".join(self.report.space.entries), self.report.base.metric)
         if self.done:
-            _log.info("going on after %d trials", self.done)
+            _log.info("resuming after %d trials", self.done)
 
     def run(self, deadline: float) -> None:
-        """Make trials."""
+        """Run trials until the deadline; end a study in which all trials fail for the same reason."""
         while self.done < self.trials and monotonic() < deadline and not self.stop.asked:
             self.try_one(deadline)
-            self._check_failures()
+            ended = finished(self.study)
+            reasons = {trial.user_attrs.get("why") for trial in ended}
+            if len(ended) >= ENOUGH and len(reasons) == 1 and all(trial.state == TrialState.FAIL for trial in ended):
+                raise GpmError(f"All {len(ended)} trials failed: {reasons.pop()}")
 
     def try_one(self, deadline: float) -> None:
-        """Make one trial, and write down what came of it."""
-        began, course = monotonic(), Course()
-        trial = ask(self.study, self.space, self.base, self.startup)
+        """Run one trial and record its outcome."""
+        began, course, report = monotonic(), Course(), self.report
+        trial = ask(self.study, report.space, report.base, self.startup)
 
         def give_up(epoch: int, value: float) -> str:
             trial.report(value, epoch)
@@ -86,50 +76,40 @@ class Search:
             return PRUNED if trial.should_prune() else ""
 
         try:
-            config = options_of(self.space, trial, self.base)
-            self.bench.fit(config, course, give_up, self.stop)
+            self.bench.fit(options_of(report.space, trial, report.base), course, give_up, self.stop)
         except StoppedError:
             course.why, course.value = INTERRUPTED, None
         except GpmError as error:
             course.why, course.value = str(error), None
-        self._tell(trial, course, monotonic() - began)
-        self.report.write_trials()
-        told = self.study.trials[trial.number]
+        self._record(trial, course, monotonic() - began)
+        report.write_trials()
         if course.why != INTERRUPTED and not self.quiet:
-            _log.info(self.report.line(told, self.trials))
+            _log.info(report.line(self.study.trials[trial.number], self.trials))
         if not course.why:
-            self.report.write_recipe()
+            report.write_recipe()
 
-    def _tell(self, trial: Trial, course: Course, seconds: float) -> None:
-        found = {"seconds": round(seconds, 2), "epoch": course.epoch, "epochs": course.epochs}
-        for name, value in (found | ({"why": course.why} if course.why else {})).items():
+    def _record(self, trial: Trial, course: Course, seconds: float) -> None:
+        facts = {"seconds": round(seconds, 2), "epoch": course.epoch, "epochs": course.epochs}
+        for name, value in (facts | ({"why": course.why} if course.why else {})).items():
             trial.set_user_attr(name, value)
         if course.why:
-            state = TrialState.FAIL if course.value is None else TrialState.PRUNED
-            self.study.tell(trial, state=state)
+            self.study.tell(trial, state=TrialState.FAIL if course.value is None else TrialState.PRUNED)
         else:
             self.study.tell(trial, course.value)
 
-    def _check_failures(self) -> None:
-        """End a study in which nothing works, with the reason."""
-        told = finished(self.study)
-        reasons = {trial.user_attrs.get("why") for trial in told}
-        if len(told) >= ENOUGH and len(reasons) == 1 and all(trial.state == TrialState.FAIL for trial in told):
-            raise GpmError(f"{len(told)} trials failed, and none did not: {reasons.pop()}")
-
     def finish(self, time: str) -> Path:
-        """Write what is left to write, and say what was found."""
+        """Write the files of the study and print its outcome; return the path of the recipe."""
         self.report.write_trials()
         recipe = self.report.write_recipe()
         if self.stop.asked:
-            _log.info("interrupted after %d trials; the same command goes on", self.done)
+            _log.info("interrupted after %d trials; the same command resumes the study", self.done)
             raise KeyboardInterrupt
         if recipe is None:
-            raise GpmError("no trial was trained to its end; give more --time or --trials, or fewer --epochs.")
+            raise GpmError("No trial was trained to its end; give more --time or --trials, or fewer --epochs.")
         self.report.draw()
         for line in self.report.summary():
             _log.info(line)
-        more = f"all {self.trials} trials are made" if self.done >= self.trials else f"{time} are used up"
-        _log.info("%s; more --trials or --time go on in %s", more, self.report.folder)
-        _log.info("gpm train %s trains with them, and reads the test part once", recipe)
+        end = f"{self.trials} trials are done" if self.done >= self.trials else f"{time} are used up"
+        _log.info("%s; give more --trials or --time to continue in %s", end, self.report.folder)
+        _log.info("gpm train %s trains with these options, and reads the test split once", recipe)
         return recipe

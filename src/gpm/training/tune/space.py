@@ -1,4 +1,4 @@
-"""What a study may choose: options, each with its choices or its range."""
+"""The search space of a study: options, each with its choices or its range."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
 MOST_RETURNS = 1e10  # multiplications that exact return probabilities may take in a trial: some seconds
-MOST_EIGENVECTORS = 20_000  # nodes of a graph whose Laplacian eigenvectors are found in every trial
-# What another value of would make figures that cannot be compared.
-NEVER = ("data", "task", "protocol", "smiles", "target", "seed", "split", "metric", "compile")
+MOST_EIGENVECTORS = 20_000  # nodes of a graph whose Laplacian eigenvectors are computed in every trial
+# Options that change what is measured: trials with different values cannot be compared.
+NEVER = (
+    "data", "task", "protocol", "smiles", "target", "shift", "validate", "seed", "split", "metric", "compile",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -38,19 +40,20 @@ class Choices:
         return CategoricalDistribution([self.encode(value) for value in self.values])
 
     def encode(self, value: Any) -> Any:
-        """A value as the study stores it; lists are written as text."""
+        """Return a value as the study stores it; lists are stored as text."""
         return json.dumps(value) if isinstance(value, list) else value
 
     def decode(self, stored: Any) -> Any:
         for value in self.values:
             if self.encode(value) == stored:
                 return value
-        raise GpmError(f"{stored!r} is none of the choices {list(self.values)}")
+        raise GpmError(f"{stored!r} is not one of the choices {list(self.values)}")
 
     def nearest(self, value: Any) -> Any:
-        if value in self.values or not all(isinstance(each, (int, float)) for each in (value, *self.values)):
-            return value if value in self.values else self.values[0]
-        return min(self.values, key=lambda each: abs(each - value))
+        if value in self.values:
+            return value
+        numbers = all(isinstance(each, (int, float)) for each in (value, *self.values))
+        return min(self.values, key=lambda each: abs(each - value)) if numbers else self.values[0]
 
     def including(self, value: Any) -> Choices:
         return self if value in self.values else Choices((value, *self.values))
@@ -61,18 +64,12 @@ class Choices:
 
 @dataclass(frozen=True)
 class Range:
-    """An option that takes any number between two, read to three digits.
-
-    Attributes:
-        low, high: Both may be taken.
-        log: Spread evenly over orders of magnitude.
-        whole: Whole numbers alone.
-    """
+    """An option that takes any number between two, rounded to three digits."""
 
     low: float
-    high: float
-    log: bool = False
-    whole: bool = False
+    high: float  # included
+    log: bool = False  # spread evenly over orders of magnitude
+    whole: bool = False  # whole numbers only
 
     def distribution(self) -> BaseDistribution:
         from optuna.distributions import FloatDistribution, IntDistribution
@@ -93,7 +90,7 @@ class Range:
         return min(max(value, self.low), self.high)
 
     def including(self, value: Any) -> Choices | Range:
-        """The same with another value in it; one that has no logarithm is a choice beside others."""
+        """Return a range that includes a value; one without a logarithm becomes a choice beside others."""
         if self.log and value <= 0:
             return Choices((value, self.low, float(f"{math.sqrt(self.low * self.high):.3g}"), self.high))
         return Range(min(self.low, value), max(self.high, value), self.log, self.whole)
@@ -104,24 +101,20 @@ class Range:
 
 @dataclass(frozen=True)
 class Space:
-    """The options that a study tunes.
-
-    Attributes:
-        entries: What each option may be.
-    """
+    """The options that a study tunes, each with its choices or its range."""
 
     entries: Mapping[str, Choices | Range]
 
     def distributions(self) -> dict[str, BaseDistribution]:
-        """As Optuna wants it."""
+        """Return Optuna's distributions."""
         return {name: entry.distribution() for name, entry in self.entries.items()}
 
     def encode(self, config: Config) -> dict[str, Any]:
-        """The trial that has these options, or where they lie outside the space those nearest to them."""
+        """Return the trial with these options, or with the nearest ones of the space."""
         return {name: entry.encode(entry.nearest(getattr(config, name))) for name, entry in self.entries.items()}
 
     def decode(self, stored: Mapping[str, Any]) -> dict[str, Any]:
-        """The options of a trial."""
+        """Return the options of a trial."""
         options = {}
         for name, entry in self.entries.items():
             if name not in stored:
@@ -133,17 +126,24 @@ class Space:
         return options
 
     def facts(self) -> dict[str, Any]:
-        """Plain values, as a file of the user's would have them."""
+        """Return plain values, as a YAML file of the user's has them."""
         return {name: entry.facts() for name, entry in self.entries.items()}
 
     @property
     def digest(self) -> str:
-        """16 hex digits of what may be chosen."""
+        """Digest of the space, 16 hex digits."""
         return hashlib.sha256(json.dumps(self.facts(), sort_keys=True).encode()).hexdigest()[:16]
 
 
+def choose_space(path: Path | None, data: TaskData, base: Config, fixed: list[str]) -> Space:
+    """Return the user's space, or the default one without the fixed options; a fixed size fixes several."""
+    if "size" in fixed:
+        fixed = [*fixed, "layers", "heads", "width"]
+    return default_space(data, base, fixed) if path is None else read_space(Path(path), base, fixed)
+
+
 def default_space(data: TaskData, base: Config, fixed: Iterable[str] = ()) -> Space:
-    """A small space for a task. It holds the base; what the user fixed, or the base does not go with, is left out."""
+    """Return a small space for a task that includes the base, without fixed options and values the base excludes."""
     entries: dict[str, Choices | Range] = {}
     for name, entry in _usual(data, base).items():
         if name in fixed:
@@ -154,44 +154,44 @@ def default_space(data: TaskData, base: Config, fixed: Iterable[str] = ()) -> Sp
         if isinstance(entry, Range) or len(entry.values) > 1:
             entries[name] = entry
     if not entries:
-        raise GpmError("there is nothing left to tune; fix fewer options.")
+        raise GpmError("There is nothing left to tune; fix fewer options.")
     return Space(entries)
 
 
 def _usual(data: TaskData, base: Config) -> dict[str, Choices | Range]:
-    """What is tuned unless the user says otherwise, in the order of what usually matters."""
-    found: dict[str, Choices | Range] = {
+    """Return the default space, in the order of what usually matters."""
+    entries: dict[str, Choices | Range] = {
         "lr": Range(1e-3, 2e-2, log=True),
         "dropout": Range(0.0, 0.6),
         "decay": Range(1e-3, 1.0, log=True),
         "width": Choices((32, 64, 128)),
     }
     if data.level != "graph" and data.graph.x is not None:
-        found["feature_dropout"] = Choices((0.0, 0.3, 0.5))
+        entries["feature_dropout"] = Choices((0.0, 0.3, 0.5))
     if isinstance(data, LinkData) or not is_regression(data.labels, base.metric):
-        found["smoothing"] = Choices((0.0, 0.05, 0.1))
-    found["pe"] = Choices(tuple(_positions(data, base)))
+        entries["smoothing"] = Choices((0.0, 0.05, 0.1))
+    entries["pe"] = Choices(tuple(_positions(data, base)))
     if base.model != "gpm":
-        return found | {"layers": Choices((2, 3, 4))}
+        return entries | {"layers": Choices((2, 3, 4))}
     lengths = {
         "node": ([0, 1, 4, 8], [0, 1, 2, 4], [0, 1, 2, 4, 8], [4, 6, 8]),
         "link": ([0, 1, 4, 8], [0, 1, 2, 4], [1, 2, 4]),
         "graph": ([0, 1, 4, 8], [2, 3, 6], [4, 6, 8], [4]),
     }[data.level]
-    found |= {
+    entries |= {
         "lengths": Choices(lengths),
         "patterns": Choices((16, 32, 48) if data.level == "graph" else (8, 16, 32)),
         "topology": Choices(("loops", "induced", "shape")),
         "readout": Choices(("mean", "class", "sum") if data.level == "graph" else ("mean", "class")),
     }
     if data.level == "link":
-        found["pair"] = Choices(("joint", "product"))
-    return found if data.level == "link" else found | {"non_backtracking": Choices((False, True))}
+        entries["pair"] = Choices(("joint", "product"))
+    return entries if data.level == "link" else entries | {"non_backtracking": Choices((False, True))}
 
 
 def _positions(data: TaskData, base: Config) -> list[str]:
-    """Positional embeddings that are found within seconds, as every trial that has them finds them again."""
-    nodes = data.graph.num_nodes / data.graph.num_graphs  # of a usual graph, beside which each edge is counted
+    """Return the positional embeddings that are computed within seconds, as every trial computes them again."""
+    nodes = data.graph.num_nodes / data.graph.num_graphs  # of an average graph
     returns = nodes * data.graph.num_edges * base.pe_dim <= MOST_RETURNS
     if data.level == "graph":
         return ["none", "rwse", "rings"] if returns else ["none"]
@@ -207,39 +207,39 @@ def _fits(base: Config, name: str, value: Any) -> bool:
 
 
 def read_space(path: Path, base: Config, fixed: Iterable[str] = ()) -> Space:
-    """Read a space of the user's: a YAML file with a list of values, or a range `{low: , high: , log: }`, by option."""
+    """Read a space from a YAML file: for each option a list of values, or a range `{low: , high: , log: }`."""
     values = read_options(path)
     if not values:
         raise GpmError(f"{path} must hold options as 'lr: {{low: 0.001, high: 0.02, log: true}}' or 'width: [32, 64]'.")
-    known = [name for name in option_names() if name not in NEVER]
+    names = [name for name in option_names() if name not in NEVER]
     for name in values:
         if name in NEVER:
             raise GpmError(f"{path}: figures with another {name} cannot be compared; leave {name} out.")
-        if name not in known:
-            raise GpmError(f"{path}: there is no option {name!r}.{nearest(str(name), known)}")
+        if name not in names:
+            raise GpmError(f"{path}: there is no option {name!r}.{nearest(str(name), names)}")
         if name in fixed:
             raise GpmError(f"{path}: {name} is also given as a flag, which fixes it; leave out one of them.")
-    return Space({name: _read_entry(path, name, given, base) for name, given in values.items()})
+    return Space({name: _read_entry(path, name, value, base) for name, value in values.items()})
 
 
-def _read_entry(path: Path, name: str, given: Any, base: Config) -> Choices | Range:
+def _read_entry(path: Path, name: str, entry: Any, base: Config) -> Choices | Range:
     hint = get_type_hints(Config)[name]
-    if isinstance(given, list) and given:
-        values = [_normal(path, name, value, base) for value in given]
-        return Choices(tuple(value for place, value in enumerate(values) if value not in values[:place]))
-    if not isinstance(given, dict) or not {"low", "high"} <= set(given) <= {"low", "high", "log"}:
+    if isinstance(entry, list) and entry:
+        values = [_normal(path, name, value, base) for value in entry]
+        return Choices(tuple(value for index, value in enumerate(values) if value not in values[:index]))
+    if not isinstance(entry, dict) or not {"low", "high"} <= set(entry) <= {"low", "high", "log"}:
         raise GpmError(f"{path}: {name} must be a list of values, or a range with low, high and perhaps log.")
     if hint not in (int, float, int | None):
-        raise GpmError(f"{path}: {name} is no number, so that it has no range; give a list of values.")
-    low, high = (_normal(path, name, given[end], base) for end in ("low", "high"))
-    log = given.get("log", False)
+        raise GpmError(f"{path}: {name} is not a number and has no range; give a list of values.")
+    low, high = (_normal(path, name, entry[end], base) for end in ("low", "high"))
+    log = entry.get("log", False)
     if not isinstance(log, bool) or not low < high or (log and low <= 0):
         raise GpmError(f"{path}: the range of {name} must rise from low to high, and with log: true begin above 0.")
     return Range(low, high, log, whole=hint is not float)
 
 
 def _normal(path: Path, name: str, value: Any, base: Config) -> Any:
-    """A value as the options have it, if it goes with the others."""
+    """Return a value as the options have it, if it goes with the others."""
     try:
         return getattr(base.with_(**{name: value}), name)
     except GpmError as error:

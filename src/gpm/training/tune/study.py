@@ -1,7 +1,4 @@
-"""The study: its SQLite file, what it remembers, and what became of each trial.
-
-Optuna keeps all of a study in tables of numbers and JSON. Nothing in the file is ever run.
-"""
+"""The study in its SQLite file, which Optuna keeps as tables of numbers and JSON; nothing in it is ever executed."""
 
 from __future__ import annotations
 
@@ -50,34 +47,25 @@ class _Attributes(Struct):
 
 @dataclass(frozen=True)
 class Facts:
-    """What all trials of a study have in common, without which their figures could not be compared.
+    """What all trials of a study share, without which their figures could not be compared."""
 
-    Attributes:
-        data: Where the data is.
-        graph: Its digest.
-        metric: The validation figure.
-        options: All options, of which a trial changes those of the space.
-        split: The digest of the parts.
-        space: The digest of what may be chosen.
-    """
-
-    data: str
-    graph: str
+    data: str  # name or path
+    graph: str  # digest
     metric: str
-    options: dict[str, Any]
-    split: str
-    space: str
+    options: dict[str, Any]  # of which a trial changes those of the space
+    split: str  # digest
+    space: str  # digest
 
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Lock a folder for the block; the lock ends with the process."""
+    """Lock a folder while the block runs; the lock ends with the process."""
     if not os.access(folder, os.W_OK):
         raise GpmError(f"{folder} cannot be written to; name another folder with -o.")
     _check_beside(folder)
     with ExitStack() as stack:
         try:
-            busy = f"another process tunes in {folder}; wait for it, or name another folder with -o."
+            busy = f"Another process tunes in {folder}; wait for it, or name another folder with -o."
             stack.enter_context(locked(folder / LOCK, busy))
         except OSError as error:
             raise WriteError(folder / LOCK, error) from None
@@ -85,7 +73,7 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder that is something else."""
+    """Refuse a folder that holds something else than a study."""
     if folder.exists() and not folder.is_dir():
         raise GpmError(f"{folder} is a file; name a folder with -o.")
     others = folder.is_dir() and any(path.name != GRAPH and path.name[0] != "." for path in folder.iterdir())
@@ -95,7 +83,7 @@ def check_folder(folder: Path) -> None:
 
 @contextmanager
 def open_study(folder: Path, facts: Facts, space: Space, larger: bool) -> Iterator[Study]:
-    """Begin the study of a folder, or go on with it; another one's is refused."""
+    """Begin the study of a folder, or resume it; a study of other data or options is refused."""
     path = folder / FILE
     if not path.exists():
         with replacing(path) as scratch, _storage(scratch) as storage:
@@ -106,10 +94,10 @@ def open_study(folder: Path, facts: Facts, space: Space, larger: bool) -> Iterat
     with _storage(path) as storage:
         try:
             study = optuna.load_study(storage=storage, study_name=NAME)
-            known, trials = study.user_attrs.get(FACTS), study.get_trials(deepcopy=False)
+            stored, trials = study.user_attrs.get(FACTS), study.get_trials(deepcopy=False)
         except Exception as error:  # whatever a damaged file makes its readers raise
-            raise GpmError(f"{path} is no study that can be read ({type(error).__name__}); {LATER}.") from None
-        _compare(folder, known, facts)
+            raise _unreadable(path, error) from None
+        _compare(folder, stored, facts)
         for trial in trials:
             _check_trial(path, trial, space)
         _settle(study, space)
@@ -133,13 +121,13 @@ def _storage(path: Path) -> Iterator[RDBStorage]:
             storage = RDBStorage("sqlite://", engine_kwargs={"creator": connect})
         except RuntimeError:
             raise GpmError(f"{path} was written with another version of Optuna; install that, or {LATER}.") from None
-        except Exception as error:  # whatever a damaged file makes its readers raise
-            raise GpmError(f"{path} is no study that can be read ({type(error).__name__}); {LATER}.") from None
+        except Exception as error:
+            raise _unreadable(path, error) from None
         try:
             yield storage
         except StorageInternalError as error:
             reason = " ".join(str(error.__cause__ or error).split("\n")[0].split())
-            raise GpmError(f"cannot write {path}: {reason}.") from None
+            raise GpmError(f"Cannot write {path}: {reason}.") from None
         finally:
             storage.remove_session()
             storage.engine.dispose()
@@ -147,13 +135,17 @@ def _storage(path: Path) -> Iterator[RDBStorage]:
         optuna.logging.set_verbosity(level)
 
 
+def _unreadable(path: Path, error: Exception) -> GpmError:
+    return GpmError(f"{path} cannot be read as a study ({type(error).__name__}); {LATER}.")
+
+
 def _check_beside(folder: Path) -> None:
-    """Refuse what could make SQLite touch other files: a journal, which it would play back, or links."""
+    """Refuse what could make SQLite touch other files: links, and a journal, which it would play back."""
     for path in (folder / f"{FILE}{more}" for more in ("", "-wal", "-shm", "-journal")):
         if path.is_symlink() or path.exists():
             check_plain(path)
             if path.name.endswith("-journal"):
-                raise GpmError(f"{path} is none that gpm tune makes; remove it, or {LATER}.")
+                raise GpmError(f"{path} was not written by gpm tune; remove it, or {LATER}.")
 
 
 def _check_file(path: Path) -> None:
@@ -161,16 +153,16 @@ def _check_file(path: Path) -> None:
     check_plain(path)
     try:
         with closing(sqlite3.connect(path)) as base:
-            found = {name for (name,) in base.execute("SELECT name FROM sqlite_master")}
+            tables = {name for (name,) in base.execute("SELECT name FROM sqlite_master")}
     except sqlite3.Error as error:
-        raise GpmError(f"{path} is no SQLite file that can be read ({error}); {LATER}.") from None
-    if not {"studies", "trials", "version_info"} <= found:
+        raise GpmError(f"{path} cannot be read as an SQLite file ({error}); {LATER}.") from None
+    if not {"studies", "trials", "version_info"} <= tables:
         raise GpmError(f"{path} holds something else than a study; {LATER}.")
 
 
-def _compare(folder: Path, known: Any, facts: Facts) -> None:
-    """Refuse to mix trials that cannot be compared, and say what differs."""
-    then_all, usual = asdict(check_json(known, Facts, folder / FILE, LATER)), Config().to_dict()
+def _compare(folder: Path, stored: Any, facts: Facts) -> None:
+    """Refuse to mix trials that cannot be compared, and name the difference."""
+    then_all, usual = asdict(check_json(stored, Facts, folder / FILE, LATER)), Config().to_dict()
     for key, now in json.loads(json.dumps(asdict(facts))).items():
         then = then_all[key]
         if key == "options":
@@ -184,7 +176,7 @@ def _compare(folder: Path, known: Any, facts: Facts) -> None:
 
 
 def _check_trial(path: Path, trial: FrozenTrial, space: Space) -> None:
-    """Refuse what no trial has: SQLite keeps any value in any column."""
+    """Refuse values that no trial has, since SQLite keeps any value in any column."""
     values = [*trial.intermediate_values.values(), *(trial.values or [])]
     try:
         check_json(values, list[float], path, LATER)
@@ -196,49 +188,47 @@ def _check_trial(path: Path, trial: FrozenTrial, space: Space) -> None:
 
 
 def _settle(study: Study, space: Space) -> None:
-    """See to the trials that a killed process left behind, and to those that ran out of time: they are tried again.
+    """Enqueue again the trials that a killed process left behind, and those that ran out of time.
 
-    A trial that was killed twice is not: it may be what killed the process. One that was killed while its options were
-    being drawn, one after another, has them all drawn again: the rest alone would come out differently.
+    A trial that was killed twice is not enqueued, since it may be what killed the process. One that was killed while
+    its options were drawn, one after another, has them all drawn again: the rest alone would come out differently.
     """
     for trial in study.get_trials(states=[TrialState.RUNNING]):
         why = KILLED_AGAIN if trial.user_attrs.get("kills", 0) else KILLED
         Trial(study, trial._trial_id).set_user_attr("why", why)
         study.tell(trial.number, state=TrialState.FAIL)
-    for trial in study.get_trials(deepcopy=False):
-        if trial.state.is_finished() and why_lost(trial) is not None and not _was_tried_again(study, trial):
+    trials = study.get_trials(deepcopy=False)
+    tried_again = {trial.user_attrs.get("again") for trial in trials}
+    for trial in trials:
+        if trial.state.is_finished() and why_lost(trial) is not None and trial.number not in tried_again:
             kills = trial.user_attrs.get("kills", 0) + (why_lost(trial) == KILLED)
             drawn = trial.system_attrs.get("fixed_params", {}) | trial.params
             whole = drawn.keys() == space.distributions().keys()
             study.enqueue_trial(drawn if whole else {}, user_attrs={"again": trial.number, "kills": kills})
 
 
-def _was_tried_again(study: Study, trial: FrozenTrial) -> bool:
-    return any(other.user_attrs.get("again") == trial.number for other in study.get_trials(deepcopy=False))
-
-
 def finished(study: Study) -> list[FrozenTrial]:
-    """The trials that count: those that ended by themselves."""
+    """Return the trials that count: those that ended by themselves."""
     return [t for t in study.get_trials(deepcopy=False) if t.state.is_finished() and why_lost(t) is None]
 
 
 def why_lost(trial: FrozenTrial) -> str | None:
-    """Why a trial is to be tried again; None if it is not."""
+    """Return why a trial is to be tried again; None if it is not."""
     why = trial.user_attrs.get("why")
     return why if why in LOST else None
 
 
 def best_of(study: Study) -> FrozenTrial | None:
-    """The trial with the best validation figure among those that were trained to their end; the first of equals."""
+    """Return the trial with the best validation figure among those trained to their end; the first of equals."""
     done = [t for t in study.get_trials(deepcopy=False, states=[TrialState.COMPLETE]) if t.value is not None]
     sign = -1 if study.direction == StudyDirection.MAXIMIZE else 1
     return min(done, key=lambda t: (sign * (t.value or 0.0), t.number), default=None)
 
 
 def ask(study: Study, space: Space, base: Config, startup: int) -> Trial:
-    """The next trial. The first has the options of the base, so that the best is never worse.
+    """Return the next trial. The first has the options of the base, so that the best is never worse.
 
-    What is drawn is a function of the seed and the trials before, so that a study goes on as it would have gone on.
+    What is drawn is a function of the seed and of the trials before, so that a study can be resumed exactly.
     """
     before = len(finished(study))
     seed = int(np.random.SeedSequence((base.seed, before)).generate_state(1)[0])
@@ -251,5 +241,5 @@ def ask(study: Study, space: Space, base: Config, startup: int) -> Trial:
 
 
 def options_of(space: Space, trial: FrozenTrial | Trial, base: Config) -> Config:
-    """The options of a trial; ones that do not go together are a mistake."""
+    """Return the options of a trial; raise an error if they do not go together."""
     return base.with_(**space.decode(trial.params))

@@ -1,4 +1,4 @@
-"""What a study leaves behind: the recipe, the table of its trials, a picture, and what is printed."""
+"""Report a study: the recipe, the table of its trials, a figure, and what is printed."""
 
 from __future__ import annotations
 
@@ -27,30 +27,21 @@ FEWEST = 10  # trained trials of which one may say what mattered
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """Tells of a study.
-
-    Attributes:
-        study: The study.
-        space: What it chooses from.
-        base: The options that it began with.
-        folder: Where to write.
-        title: The data's name in print.
-        split: The parts in words.
-    """
+    """Writes and prints the outcome of a study."""
 
     study: Study
-    space: Space
-    base: Config
+    space: Space  # options that it tunes
+    base: Config  # options that it began with
     folder: Path
-    title: str
-    split: str
+    title: str  # of the data
+    split: str  # in words
 
     def show(self, value: float) -> str:
-        """A validation figure in print."""
+        """Return a validation figure as it is printed."""
         return METRICS[self.base.metric].show(value)
 
     def line(self, trial: FrozenTrial, trials: int) -> str:
-        """A trial in one line: its figure, what it changed, how long it took, and how it ended."""
+        """Describe a trial in one line: its figure, what it changed, how long it took, and how it ended."""
         facts, best = trial.user_attrs, best_of(self.study)
         figure = "" if trial.value is None else f"val {self.show(trial.value)}, "
         how = "" if trial.state == TrialState.COMPLETE else f"{facts.get('why')}, "
@@ -62,27 +53,27 @@ class Report:
         return f"trial {trial.number + 1} of {trials + lost}: {said}{mark} ({self.changes(trial)})"
 
     def changes(self, trial: FrozenTrial) -> str:
-        """The options of a trial that are not those it began with."""
+        """Return the options of a trial that differ from those the study began with."""
         options = self.space.decode(trial.params)
         changed = [f"{name} {value}" for name, value in options.items() if value != getattr(self.base, name)]
         return ", ".join(changed) or "the options as given"
 
     @property
     def first(self) -> FrozenTrial | None:
-        """The trial with the options that it began with, if it was trained to its end."""
-        given = self.space.encode(self.base)
+        """The trial with the options that the study began with, if it was trained to its end."""
+        base = self.space.encode(self.base)
         done = self.study.get_trials(deepcopy=False, states=[TrialState.COMPLETE])
-        return next((trial for trial in done if trial.params == given), None)
+        return next((trial for trial in done if trial.params == base), None)
 
     def counts(self) -> str:
-        """How many trials there were, in words."""
+        """Return the number of trials in words."""
         states = [trial.state for trial in finished(self.study)]
         kinds = {"trained": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "failed": TrialState.FAIL}
         each = [f"{states.count(state)} {word}" for word, state in kinds.items() if state in states]
         return f"{len(states)} trial{'s' * (len(states) != 1)} ({', '.join(each)})"
 
     def write_recipe(self) -> Path | None:
-        """Write the best options as a recipe, which is there complete or not at all."""
+        """Write the best options as a recipe, atomically."""
         best = best_of(self.study)
         if best is None or best.value is None:
             return None
@@ -91,7 +82,7 @@ class Report:
         note = (
             f"Chosen by gpm tune among {self.counts()} by the validation {METRICS[config.metric].title}: "
             f"{self.show(best.value)} at epoch {best.user_attrs.get('epoch')} of trial {best.number + 1}{begun}. "
-            f"Seed {config.seed}, split {self.split}, {time.strftime('%Y-%m-%d')}. The test part was not read."
+            f"Seed {config.seed}, split {self.split}, {time.strftime('%Y-%m-%d')}. The test split was not read."
         )
         about = f"{self.title}, with the options that validated best."
         content = {"about": about, "note": note} | shorten(config)
@@ -117,7 +108,7 @@ class Report:
         } | options | {"why": facts.get("why")}  # fmt: skip
 
     def summary(self) -> list[str]:
-        """What is printed at the end."""
+        """Return the lines that are printed at the end."""
         best, first = best_of(self.study), self.first
         if best is None or best.value is None:
             return []
@@ -129,19 +120,19 @@ class Report:
         ]
         weights = self._importance()
         if weights:
-            lines.append("what mattered: " + ", ".join(f"{name} {share:.0%}" for name, share in weights.items()))
+            lines.append("importance: " + ", ".join(f"{name} {share:.0%}" for name, share in weights.items()))
         return lines
 
     def _importance(self) -> dict[str, float]:
-        """The share of each option in what sets good trials apart; empty where there are too few to say."""
+        """Return the importance of each option; nothing for too few trials."""
         done = self.study.get_trials(deepcopy=False, states=[TrialState.COMPLETE])
         if len(done) < FEWEST or len({trial.value for trial in done}) < 2:
             return {}
-        found = optuna.importance.get_param_importances(self.study)
-        return {name: share for name, share in found.items() if share >= 0.05}
+        shares = optuna.importance.get_param_importances(self.study)
+        return {name: share for name, share in shares.items() if share >= 0.05}
 
     def draw(self) -> None:
-        """Draw the figures of the trials in their order."""
+        """Draw the validation figures of the trials in their order."""
         kind = METRICS[self.base.metric]
         trials = [t for t in self.study.get_trials(deepcopy=False) if t.state.is_finished() and t.value is not None]
         done = [t for t in trials if t.state == TrialState.COMPLETE]
@@ -150,7 +141,7 @@ class Report:
         legend = [("trained", ACCENT, "o"), ("pruned", "white", "o"), ("best", INK, "*")]
         key = (
             "The line is the best figure so far, the dashed one that of the options as given. A pruned trial is shown "
-            "by the figure that it had then. All figures are of the validation part."
+            "by the figure that it had then. All figures are of the validation split."
         )
         with new_sheet(
             self.folder / PICTURE, 7.2, 3.4, title=f"{self.title}: validation {kind.title} of the trials",
@@ -191,6 +182,6 @@ def _dress(axis: Any, share: bool) -> None:
 
 
 def shorten(config: Config) -> dict[str, Any]:
-    """The options that are not the usual ones, as a recipe has them: a size is spelled out."""
+    """Return the options that differ from the defaults, as a recipe has them: a size is spelled out."""
     usual, first = Config().to_dict(), {"data": config.data, "task": config.task}
     return first | {key: value for key, value in config.to_dict().items() if key != "size" and value != usual[key]}

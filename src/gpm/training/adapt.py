@@ -1,4 +1,4 @@
-"""Adapt: learn from one graph for the sake of another."""
+"""Train on one graph so that the model can be used on another: `gpm.adapt` and `gpm.unite`."""
 
 from __future__ import annotations
 
@@ -23,30 +23,29 @@ def adapt(
     The same as `train(source, target=target, adapt=method, ...)`, for graphs in memory too.
 
     Args:
-        source: A dataset's name, a graph's folder, a PyG file, or in memory a `Graph` or a PyG `Data`, with labels.
-        target: Another such; it may be without labels, and is then predicted but not scored.
+        source: Name of a dataset, graph folder, PyG file, or in memory a `Graph` or a PyG `Data`, with labels.
+        target: Another graph of these kinds; without labels it is predicted but not scored.
         method: none, dann, ssreg or dann+ssreg, see `gpm.config.ShiftOptions`.
-        options: Those of `gpm.train`.
+        options: Arguments of `gpm.train`.
 
     Returns:
-        The run, or a list of runs where there are several seeds. Nodes of the source are called "0:name" in it, those
-        of the target "1:name".
+        The run, or a list of runs for several seeds. Nodes of the source are named "0:name" in it, those of the target
+        "1:name".
     """
-    given = {"adapt": method, **options}
+    options = {"adapt": method, **options}
     if isinstance(source, (str, Path)) and isinstance(target, (str, Path)):
-        return train(source, target=str(target), **given)
-    return train(unite(source, target, options.get("metric", "auto")), **given)
+        return train(source, target=str(target), **options)
+    return train(unite(source, target, options.get("metric", "auto")), **options)
 
 
 def unite(source: Any, target: Any, metric: str = "auto") -> DomainData:
-    """A source and a target side by side, as `adapt` trains on them and `Run.open` takes them.
+    """Put a source and a target side by side, as `adapt` trains on them and `Run.open` takes them.
 
     Args:
-        source: As in `adapt`.
-        target: Another such.
-        metric: mae or rmse say that labels are numbers, not classes; auto reads it off them.
+        source, target: Graphs, as in `adapt`.
+        metric: mae or rmse for labels that are numbers, not classes; auto infers it from the labels.
     """
     data = load_task_data(source, "node", metric=metric)
     if not isinstance(data, NodeData) or isinstance(data, DomainData):
-        raise GpmError("a source is a graph whose nodes have labels, and no target among them.")
+        raise GpmError("A source is a graph whose nodes have labels; it must not contain a target already.")
     return load_domains(data, target)

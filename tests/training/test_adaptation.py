@@ -19,8 +19,8 @@ from gpm.data.domain_data import DomainData, unite
 from gpm.data.node_data import build_node_data
 from gpm.data.synthetic import shifted_pair
 from gpm.nn.positional.encodings import find_modes
-from gpm.shift.losses import Adaptation, DomainExamples, Reverse, ramp
 from gpm.tasks import make_task
+from gpm.training.adaptation import Adaptation, DomainExamples, Reverse, ramp
 from gpm.training.batches import Batches
 from gpm.training.callbacks import History
 from gpm.training.lightning_module import Learner

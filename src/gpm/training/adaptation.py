@@ -1,7 +1,7 @@
-"""Learning for a target without its labels: embeddings in which domains are alike, or smooth over both graphs.
+"""Adaptation to a target without its labels: embeddings in which domains are alike, or smooth over both graphs.
 
-A training step reads as many nodes of the target beside those of the source. What is added to the loss here sees where
-a node is and what the model makes of it, and never a label.
+A training step reads as many nodes of the target beside those of the source. The terms that are added to the loss see
+the ids of nodes and their embeddings, and never a label.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -22,12 +23,12 @@ from gpm.random_bits import make_key
 from gpm.tasks import Task
 from gpm.training.batches import Draw, Examples
 
-STEEPNESS = 0.1  # what the squared slope of the classifier of domains counts
-RAMP = 10.0  # how steeply the classifier of domains comes to count, as in the paper that introduced it
+STEEPNESS = 0.1  # weight of the squared slope of the domain classifier
+RAMP = 10.0  # steepness of the domain classifier's schedule, as in the paper that introduced it
 
 
 class DomainExamples(Examples):
-    """The source's examples of a step, and as many nodes of the target behind them, which have no targets."""
+    """The source's examples of a step, followed by as many nodes of the target, which have no labels."""
 
     def __init__(self, data: DomainData, task: Task, split: Split, seed: int) -> None:
         super().__init__(data, task, split, seed)
@@ -42,7 +43,7 @@ class DomainExamples(Examples):
 
 
 class Reverse(torch.autograd.Function):
-    """The same numbers, and their gradient turned round: what follows learns, and what comes before unlearns."""
+    """Identity whose gradient is reversed and scaled: what follows learns, and what comes before unlearns."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, strength: float) -> Tensor:
@@ -55,16 +56,17 @@ class Reverse(torch.autograd.Function):
 
 
 class Adaptation(nn.Module):
-    """What is added to the loss of a step.
+    """Terms that are added to the loss of a step.
 
     Args:
-        config: Which of the methods, and how much they count.
+        config: Options: the methods and their weights.
         data: The two domains.
+        modes: Eigenvectors of the graph `[N, k]` for ssreg; computed by default.
     """
 
     modes: Tensor
 
-    def __init__(self, config: Config, data: DomainData) -> None:
+    def __init__(self, config: Config, data: DomainData, modes: NDArray | None = None) -> None:
         super().__init__()
         self.config = config
         width = config.width or 0
@@ -76,15 +78,16 @@ class Adaptation(nn.Module):
         self.classifier = classifier if "dann" in config.adapt else None
         self.sizes = [len(data.nodes(away)) for away in (False, True)]
         if "ssreg" in config.adapt:
-            self.register_buffer("modes", torch.tensor(find_modes(data.graph, config.modes)), persistent=False)
+            modes = find_modes(data.graph, config.modes) if modes is None else modes
+            self.register_buffer("modes", torch.tensor(modes), persistent=False)
 
     def forward(self, embedding: Tensor, nodes: Tensor, progress: float) -> dict[str, Tensor]:
-        """The terms that are added to a loss, each with its weight.
+        """Return the terms that are added to a loss, each with its weight.
 
         Args:
-            embedding: Of b nodes of the source and b of the target `[2b, d]`.
+            embedding: Embeddings of b nodes of the source and b of the target `[2b, d]`.
             nodes: Their ids `[2b]`.
-            progress: How much of the training is done, between 0 and 1.
+            progress: Share of the training that is done.
         """
         terms = {}
         if self.classifier is not None:
@@ -96,35 +99,32 @@ class Adaptation(nn.Module):
             terms["steepness"] = STEEPNESS * self._steepness(embedding)
         if "ssreg" in self.config.adapt:
             halves = zip(embedding.chunk(2), nodes.chunk(2), self.sizes, strict=True)
-            found = [self._roughness(*half) for half in halves]
-            terms["ssreg"] = self.config.ssreg_weight * torch.stack(found).sum()
+            terms["ssreg"] = self.config.ssreg_weight * torch.stack([self._roughness(*half) for half in halves]).sum()
         return terms
 
     def _steepness(self, embedding: Tensor) -> Tensor:
-        """How fast the classifier's answer changes with an embedding: a steep one drives the game round in circles."""
+        """Return the squared slope of the classifier: a steep one makes the two sides chase each other in circles."""
         assert self.classifier is not None
         with torch.enable_grad():
-            given = embedding.detach().requires_grad_()
-            answer = self.classifier(given).sum()
-            (slope,) = torch.autograd.grad(answer, given, create_graph=True)
+            inputs = embedding.detach().requires_grad_()
+            (slope,) = torch.autograd.grad(self.classifier(inputs).sum(), inputs, create_graph=True)
         return slope.square().sum(1).mean()
 
     def _roughness(self, embedding: Tensor, nodes: Tensor, size: int) -> Tensor:
-        """How far responses differ between neighbouring frequencies, and how large they are, beyond what is free."""
+        """Penalise spectral responses, and differences of neighbouring ones, above the threshold."""
         response, free = self.respond(embedding, nodes, size), self.config.ssreg_threshold
         smooth = functional.relu(response.diff(dim=0).abs() - free).mean() if len(response) > 1 else response.sum() * 0
         return smooth + functional.relu(response.abs() - free).mean()
 
     def respond(self, embedding: Tensor, nodes: Tensor, size: int) -> Tensor:
-        """The response of a domain at each frequency `[k, d]`, estimated without bias from some of its nodes.
+        """Return the spectral response of a domain `[k, d]`, estimated without bias from some of its nodes.
 
-        With the eigenvectors U of a graph, of length 1 and in the order of their frequencies, it is `U^T Z / sqrt(N)`
-        for the embeddings Z of its N nodes: so measured, it does not grow with the graph, and ones everywhere answer
-        with about 1.
+        With the unit eigenvectors U of a graph, in the order of their frequencies, it is `U^T Z / sqrt(N)` for the
+        embeddings Z of its N nodes, so that it does not grow with the graph: ones respond with about 1.
         """
         return self.modes[nodes.to(self.modes.device)].T @ embedding.float() * (math.sqrt(size) / len(nodes))
 
 
 def ramp(progress: float) -> float:
-    """From 0 to nearly 1, so that embeddings mean something before they are made alike."""
+    """Return a weight that rises from 0 to nearly 1: embeddings should mean something before they are made alike."""
     return 2 / (1 + math.exp(-RAMP * progress)) - 1

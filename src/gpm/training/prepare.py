@@ -1,0 +1,118 @@
+"""Prepare a training: settle the options, draw the split, make the task, the model and its examples.
+
+`gpm train`, `gpm tune` and `gpm plan` all start here, so that they train, search and measure the same thing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import torch
+
+from gpm.config import Config
+from gpm.data.domain_data import DomainData
+from gpm.data.splits import Split
+from gpm.data.task_data import TaskData
+from gpm.errors import GpmError
+from gpm.graph.graph import Graph
+from gpm.nn.predictor import Predicts
+from gpm.run.run import build_predictor
+from gpm.tasks import Task, make_task
+from gpm.training.adaptation import Adaptation, DomainExamples
+from gpm.training.batches import Examples
+from gpm.training.distributed.ranks import ALONE, World
+from gpm.training.recipes import Recipe
+
+if TYPE_CHECKING:
+    from gpm.training.lightning_module import Learner
+
+Strategy = Literal["ddp", "fsdp"]
+Tracker = Literal["none", "tensorboard", "wandb", "mlflow"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training to run: its options and data, its folder, and the processes that take part."""
+
+    config: Config
+    data: TaskData
+    digest: str
+    folder: Path
+    recipe: Recipe
+    device: str = "cpu"
+    track: Tracker = "none"
+    baselines: bool = False
+    quiet: bool = False
+    world: World = ALONE
+    workers: int = 0
+    strategy: Strategy = "ddp"
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """A prepared training."""
+
+    config: Config  # with nothing left to guess
+    data: TaskData
+    split: Split
+    task: Task
+    device: str = "cpu"
+    stream: bool = False  # walk and gather on the host, and bring to the device what a batch touches
+
+    @classmethod
+    def of(cls, config: Config, data: TaskData, split: Split | None = None, **more: Any) -> Self:
+        """Settle and check the options, draw the split unless it is given, and make the task."""
+        config = settle_options(config, data)
+        for name, idle in (("adapt", "none"), ("validate", "source")):
+            if (value := getattr(config, name)) != idle and not data.has_domains:
+                raise GpmError(f"--{name} {value} needs a target: name one with --target, or try --shift degree.")
+        split = draw_split(data, config) if split is None else split
+        return cls(config, data, split, make_task(data, split, config), **more)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """Graph that may be walked; for links, without the edges that are held out."""
+        return self.data.walked_graph(self.split)
+
+    def build(self) -> Predicts:
+        """Build the model with fresh weights on its graph."""
+        torch.manual_seed(self.config.seed)
+        return build_predictor(
+            self.config, self.graph, self.task.outputs, self.data.level, device=self.device,
+            seen=self.data.statistics_graphs(self.split), stream=self.stream,
+        )  # fmt: skip
+
+    def make_learner(
+        self, predictor: Predicts, world: World = ALONE, workers: int = 0, sharded: bool = False
+    ) -> Learner:
+        """Make the module that Lightning trains; with --adapt, on the nodes of both domains."""
+        from gpm.training.lightning_module import Learner
+
+        config, data, adaptation = self.config, self.data, None
+        examples = Examples(data, self.task, self.split, config.seed)
+        if config.adapt != "none":
+            assert isinstance(data, DomainData)
+            examples, adaptation = DomainExamples(data, self.task, self.split, config.seed), self.make_adaptation(data)
+        return Learner(predictor, examples, config, world, workers, sharded, adaptation)
+
+    def make_adaptation(self, data: DomainData) -> Adaptation:
+        """Make the terms that --adapt adds to the loss."""
+        return Adaptation(self.config, data)
+
+
+def settle_options(config: Config, data: TaskData) -> Config:
+    """Return the options with the metric and the task that the data decides."""
+    return config.with_(metric=data.metric if config.metric == "auto" else config.metric, task=data.level)
+
+
+def selection_metric(config: Config) -> str:
+    """Return the validation figure by which the epoch is chosen."""
+    return config.metric if config.select == "metric" else "loss"
+
+
+def draw_split(data: TaskData, config: Config) -> Split:
+    """Draw the split that the options name."""
+    return data.make_split(config.seed, config.split, protocol=config.protocol, validate=config.validate)

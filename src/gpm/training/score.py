@@ -1,0 +1,170 @@
+"""Score a trained run on its held-out splits, write `result.json` and the model card, and print the figures."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+
+from gpm.config import SIZES
+from gpm.data.domain_data import DomainData, DomainSplit
+from gpm.data.link_data import LinkSplit
+from gpm.data.splits import Split
+from gpm.inference.weights import load_weights
+from gpm.io.atomic import write_json
+from gpm.nn.predictor import Predicts
+from gpm.run.run import PREDICTIONS, RESULT, WEIGHTS, Run
+from gpm.tasks import ClassTask
+from gpm.tasks.metrics import METRICS, show_scores
+from gpm.training.batches import Times
+from gpm.training.prepare import Job, Training
+
+OTHER = "other.safetensors"  # while training: weights of the epoch that the other domain would choose
+MOST_PREDICTIONS = 1_000_000  # instances of the test split whose predictions are kept in the run folder
+_log = logging.getLogger("gpm")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Outcome of a training: its best epoch, a row per epoch, its times, and the epoch the other domain chose."""
+
+    best_epoch: int
+    rows: list[dict[str, float]]
+    times: Times
+    other_epoch: int = 0
+
+
+def announce(training: Training, predictor: Predicts) -> None:
+    """Print what is trained on what."""
+    config, data, split = training.config, training.data, training.split
+    shape = (config.layers, config.heads, config.width)
+    size = next((f"size {name}, " for name, each in SIZES.items() if each == shape), "")
+    parameters = f"{predictor.model.count_parameters():,}"
+    _log.info("%s: %s; %s", data.title, data.graph.summary(), training.task.describe())
+    counts = tuple(map(len, (split.train, split.val, split.test)))
+    _log.info("split %s: %d train, %d val, %d test (%s)", split.name, *counts, split.digest)
+    if config.model != "gpm":
+        _log.info("model: %s, width %d, %s parameters", config.model, config.width, parameters)
+        return
+    _log.info(
+        "model: %s%d layer(s), %d heads, width %d, %s parameters; patterns of lengths %s, %d of %d in training",
+        size, *shape, parameters, config.lengths, config.patterns, config.pool,
+    )  # fmt: skip
+
+
+def read_held_out(job: Job, split: Split, predictor: Predicts) -> dict[str, torch.Tensor]:
+    """Return the logits of val and test, and of a target without labels; every rank takes a share, rank 0 gets all."""
+    logits = _read_splits(job, split, predictor, "val", "test")
+    if isinstance(job.data, DomainData) and not job.data.scored:
+        logits["target"] = _read(job, predictor, job.data.nodes(away=True))
+    return logits
+
+
+def read_other(job: Job, split: DomainSplit, predictor: Predicts) -> dict[str, torch.Tensor]:
+    """Return the logits of the other domain's validation split and of test, with the weights that it chose."""
+    return _read_splits(job, split, predictor, "other", "test")
+
+
+def _read_splits(job: Job, split: Split, predictor: Predicts, *names: str) -> dict[str, torch.Tensor]:
+    job.world.send_weights(predictor.model)
+    pairs = split.pairs if isinstance(split, LinkSplit) else None
+    ids = {name: getattr(split, name) for name in names}
+    return {name: _read(job, predictor, each if pairs is None else pairs[each]) for name, each in ids.items()}
+
+
+def _read(job: Job, predictor: Predicts, inputs: NDArray) -> torch.Tensor:
+    mine = inputs[job.world.rank :: job.world.size]
+    return job.world.join(predictor.logits(mine, progress=not job.quiet), len(inputs), everywhere=False)
+
+
+def score_run(job: Job, run: Run, trained: Trained) -> None:
+    """Score the kept weights with all patterns and write the result; the test split is read here, once."""
+    from gpm.run.model_card import write_card
+
+    logits = read_held_out(job, run.split, run.predictor)
+    scores = {name: run.score(name, logits[name]) for name in ("val", "test")}
+    _keep_predictions(run, logits)
+    content = _make_result(job, run, trained, scores)
+    paper = job.recipe.beside_paper(run.config)
+    write_card(run, content, paper, job.recipe.note)
+    write_json(run.folder / RESULT, content)  # last: what has a result is trained and scored
+    _report(job, run, trained, content, paper)
+
+
+def _keep_predictions(run: Run, logits: dict[str, torch.Tensor]) -> None:
+    """Write the predictions of the test split, or of a target without labels."""
+    ids, kept = run.split.test, logits["test"]
+    if isinstance(run.data, DomainData) and "target" in logits:
+        ids, kept = run.data.nodes(away=True), logits["target"]
+    if len(ids) <= MOST_PREDICTIONS:
+        run.describe(ids, kept).save(run.folder / PREDICTIONS)
+    else:
+        _log.info(
+            "predictions of more than %s instances are not kept; see gpm predict --shard", f"{MOST_PREDICTIONS:,}"
+        )
+
+
+def _make_result(job: Job, run: Run, trained: Trained, scores: dict[str, dict[str, float]]) -> dict[str, Any]:
+    """Return the content of `result.json`."""
+    config, rows = run.config, trained.rows
+    used = f", with {config.pool} patterns" if config.model == "gpm" else ""
+    content: dict[str, Any] = {
+        "data": run.data.title, "task": run.data.level, "model": config.model, "metric": config.metric,
+        "val": scores["val"], "test": scores["test"], "seed": config.seed,
+        "protocol": f"split {run.split.name}; epoch chosen by validation {config.select}; test read once{used}",
+        "split_digest": run.split.digest, "best_epoch": trained.best_epoch, "epochs": len(rows),
+        "train_seconds": rows[-1]["seconds"], "ranks": job.world.size, "workers": job.workers,
+        "time_shares": trained.times.shares(), "seconds_per_step": round(trained.times.per_step, 6),
+        "date": time.strftime("%Y-%m-%d"),
+    }  # fmt: skip
+    if isinstance(run.split, DomainSplit):
+        content |= {"chosen_on": run.split.chosen_on}
+        content |= {"other": _score_other(job, run, run.split, trained)} if trained.other_epoch else {}
+    return content
+
+
+def _score_other(job: Job, run: Run, split: DomainSplit, trained: Trained) -> dict[str, Any]:
+    """Score the weights of the epoch that the other domain would have chosen."""
+    model = run.predictor.model
+    load_weights(model, run.folder / OTHER)
+    logits = read_other(job, split, run.predictor)
+    load_weights(model, run.folder / WEIGHTS)
+    return {
+        "chosen_on": "target" if split.chosen_on == "source" else "source", "best_epoch": trained.other_epoch,
+        "val": run.score("other", logits["other"]), "test": run.score("test", logits["test"]),
+    }  # fmt: skip
+
+
+def _report(job: Job, run: Run, trained: Trained, content: dict[str, Any], paper: str) -> None:
+    """Print the figures of a run."""
+    metric, test = content["metric"], content["test"]
+    kind = METRICS[metric]
+    figures = f"test {kind.show(test[metric])}, val {kind.show(content['val'][metric])}"
+    spent = f"(epoch {content['best_epoch']} of {content['epochs']}, {content['train_seconds']:.0f} s)"
+    _log.info("%s %s: %s %s%s", run.data.title, kind.title, figures, spent, paper)
+    if trained.times.seconds["total"]:
+        _log.info("time of the steps: %s", trained.times.describe(job.workers, job.world.size))
+    if len(test) > 3:
+        _log.info("test: %s", show_scores(test))
+    if other := content.get("other"):
+        _log.info(
+            "epoch chosen on the %s; chosen on the %s instead (epoch %d), test would be %s", content["chosen_on"],
+            other["chosen_on"], other["best_epoch"], kind.show(other["test"][metric]),
+        )  # fmt: skip
+    if run.config.task == "link" and run.config.protocol == "paper":
+        _log.info("do not compare: test edges are visible to the walks under protocol paper; see strict")
+
+
+def add_baselines(run: Run) -> None:
+    """Score the trivial baselines on the run's split, print them and add them to its result."""
+    from gpm.training.trivial_baselines import score_baselines
+
+    assert isinstance(run.task, ClassTask)
+    scores = score_baselines(run.data.graph, run.task, run.split, run.config.seed)
+    write_json(run.folder / RESULT, run.result | {"baselines": scores})
+    shown = {name: 100 * score for name, score in scores.items()}
+    _log.info("baselines: most frequent class %.2f%%, MLP on features alone %.2f%%", shown["majority"], shown["mlp"])
