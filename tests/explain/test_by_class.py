@@ -195,7 +195,7 @@ def test_what_has_no_patterns_or_no_parts_is_refused(open_run: Any, folders: Any
     with pytest.raises(GpmError, match="gcn holds a gcn, which reads no patterns"):
         survey(open_run("gcn"))
     other = Run.open(folders("mean"), open_run("mean").data.graph, device="cpu", other=True)
-    with pytest.raises(GpmError, match="the parts are of what the model was trained on"):
+    with pytest.raises(GpmError, match="Only the training data has a split; open the run without"):
         survey(other)
     with pytest.raises(GpmError, match="a mean readout has no attention"):
         survey(open_run("mean"), method="attention")

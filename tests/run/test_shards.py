@@ -27,8 +27,8 @@ import gpm.run.shards
 from gpm import GpmError, Graph, Predictions, Run, merge_shards
 from gpm.__main__ import main
 from gpm.data.graph_files import read_pairs
-from gpm.inference.answer import Answers
 from gpm.inference.instances import Instances, _filled, opening_instances
+from gpm.inference.predict import Inference
 from gpm.io.publish import claiming
 from gpm.run.shards import parse_shard, part_path, share_out
 from tests.small_runs import NODES, folder_of, make_graph, run_of
@@ -197,7 +197,7 @@ def test_a_failure_in_the_middle_leaves_nothing(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(gpm.run.shards, "ROWS", 1)
     monkeypatch.setattr(gpm.nn.predictor, "POSITIONS", 12 * 3 * 11)
     with monkeypatch.context() as patched:
-        patched.setattr(Answers, "of", _fail_later(Answers.of))
+        patched.setattr(Inference, "predict", _fail_later(Inference.predict))
         with pytest.raises(GpmError, match="enough"):
             run_of("classes").predict_shard(tmp_path, 0, COUNT)
     assert list(tmp_path.iterdir()) == []
@@ -206,7 +206,7 @@ def test_a_failure_in_the_middle_leaves_nothing(tmp_path: Path, monkeypatch: pyt
 def _fail_later(honest: Any) -> Any:
     calls = iter(range(10))
 
-    def of(answers: Answers, inputs: Any) -> Predictions:
+    def of(answers: Inference, inputs: Any) -> Predictions:
         if next(calls) == 2:
             raise GpmError("enough.")
         return honest(answers, inputs)  # type: ignore[no-any-return]

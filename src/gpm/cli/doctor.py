@@ -134,9 +134,9 @@ def _check_bytes(folder: Path, report: _Report, below: str) -> None:
 def _read(folder: Path, name: str) -> None:
     """Read a file of a run as its owner would."""
     from gpm.data.splits import Split
-    from gpm.inference.model_json import MODEL, read_facts
+    from gpm.inference.model_files import read_metadata
     from gpm.io.archives import check_zip
-    from gpm.run.run import read_config
+    from gpm.io.run_files import MODEL, read_config
 
     path = folder / name
     check_plain(path)
@@ -149,15 +149,15 @@ def _read(folder: Path, name: str) -> None:
     elif path.suffix in (".npz", ".ckpt"):
         check_zip(path)
     elif name == MODEL:
-        read_facts(folder)
+        read_metadata(folder)
     elif path.suffix == ".json":
         read_json(path)
 
 
 def _check_use(folder: Path, report: _Report, below: str) -> None:
     """Whether the files go together: options, weights, parts and data."""
-    from gpm.inference.model_json import MODEL
-    from gpm.run.run import RESULT, SPLIT, WEIGHTS, Run
+    from gpm.io.run_files import MODEL, RESULT, SPLIT, WEIGHTS
+    from gpm.run.run import Run
 
     if not (folder / WEIGHTS).is_file() or not (folder / MODEL).is_file():
         return  # not one epoch is done

@@ -38,7 +38,7 @@ def check(source: str) -> None:
 
 def check_source(source: str) -> list[str]:
     """What holds of the split of a run, or of the splits of a dataset with seed 0, line by line."""
-    from gpm.run.run import CONFIG, SPLIT
+    from gpm.io.run_files import CONFIG, SPLIT
 
     folder = Path(source).expanduser()
     if (folder / CONFIG).is_file() and (folder / SPLIT).is_file():
@@ -210,7 +210,8 @@ def _share_met(walked: Graph, pairs: NDArray) -> float:
 
 
 def _check_run(folder: Path) -> list[str]:
-    from gpm.run.run import RESULT, SPLIT, Run
+    from gpm.io.run_files import RESULT, SPLIT
+    from gpm.run.run import Run
 
     run = Run(folder)
     split = run.split

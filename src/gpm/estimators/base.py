@@ -128,12 +128,11 @@ class Estimator(Parameters):
             found = self._read(data, x, tables)
             check_encoding(self._memory.facts, found)
             bare = replace(found.data, graph=replace(found.data.graph, y=None))
-            other = Run.open(run.folder, bare, device=self.device, other=True)
+            other = Run.open(run.folder, bare, device=self.device, other=True, home=run)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         weakref.finalize(other, shutil.rmtree, folder, ignore_errors=True)
-        vars(other)["home"] = run
         for sentence in other.unseen():
             _log.warning("%s", sentence)
         return other, found
@@ -150,7 +149,7 @@ class Estimator(Parameters):
         run = train(data, out=folder / "run", device=self.device, quiet=not self.progress, **options)
         assert isinstance(run, Run)
         if memory.source:
-            vars(run)["config"] = run.config.with_(data=memory.source)
+            run = run.with_config(run.config.with_(data=memory.source))
         count = data.graph.x.shape[1] if data.graph.x is not None else 0
         return self._adopt(run, replace(memory, features=count))
 

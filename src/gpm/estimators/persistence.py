@@ -21,7 +21,8 @@ from gpm.graph.folder import read_extras, save_graph
 from gpm.io.atomic import read_json, write_json
 from gpm.io.manifest import CHECKSUMS, check_files, list_files, write_checksums
 from gpm.io.publish import claiming, publish, scratch_for
-from gpm.run.run import CONFIG, Run, write_config
+from gpm.io.run_files import CONFIG, write_config
+from gpm.run.run import Run
 from gpm.run.workplace import check_replaceable
 
 FILE, FORMAT, VERSION = "estimator.json", "gpm-estimator", 1

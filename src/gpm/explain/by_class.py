@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -22,11 +21,9 @@ from gpm.explain.explanation import Method, spell_name
 from gpm.explain.node_types import Kinds, find_kinds, name_pattern
 from gpm.explain.overview import ALL, Overview, ShapeShare
 from gpm.graph.coerce import check_choice
+from gpm.inference.opened import OpenedRun
 from gpm.nn.predictor import evaluating
 from gpm.tasks import ClassTask, ValueTask
-
-if TYPE_CHECKING:
-    from gpm.run.run import Run
 
 MOST = 500  # instances that are looked at, unless more are asked for
 RESAMPLES = 1000
@@ -60,7 +57,7 @@ class _Vocabulary:
 
 @alone()
 def survey(
-    run: Run,
+    run: OpenedRun,
     *,
     part: str = "test",
     most: int = MOST,
@@ -99,7 +96,7 @@ def survey(
     return Overview(run.data.title, run.data.level, chosen, part, counts, tuple(shares), atoms, run.config.seed)
 
 
-def _rank_all(run: Run, part: str, most: int, method: Method, progress: bool) -> Iterator[Ranking]:
+def _rank_all(run: OpenedRun, part: str, most: int, method: Method, progress: bool) -> Iterator[Ranking]:
     predictor = find_predictor(run)
     ids = getattr(run.split, part)
     if len(ids) > most:
@@ -112,7 +109,7 @@ def _rank_all(run: Run, part: str, most: int, method: Method, progress: bool) ->
         yield from (rank_patterns(bag, method, target) for target in _find_targets(run, bag))
 
 
-def _find_targets(run: Run, bag: Bag) -> list[int | None]:
+def _find_targets(run: OpenedRun, bag: Bag) -> list[int | None]:
     """What is explained of an instance: its prediction, each of its labels, or each of its values."""
     if isinstance(run.task, ClassTask) and run.task.multilabel:
         with torch.no_grad():
@@ -121,7 +118,7 @@ def _find_targets(run: Run, bag: Bag) -> list[int | None]:
     return list(range(bag.classes)) if isinstance(run.task, ValueTask) else [None]
 
 
-def _headings(run: Run) -> tuple[str, ...]:
+def _headings(run: OpenedRun) -> tuple[str, ...]:
     """What the columns of the view stand for: classes, or which way a value is pushed."""
     names = class_names(run)
     if not isinstance(run.task, ValueTask):
@@ -131,7 +128,7 @@ def _headings(run: Run) -> tuple[str, ...]:
     )
 
 
-def _sort(run: Run, ranking: Ranking) -> list[tuple[str, NDArray]]:
+def _sort(run: OpenedRun, ranking: Ranking) -> list[tuple[str, NDArray]]:
     """Under which headings an instance comes, and what its patterns carry there."""
     names, scores = _headings(run), ranking.scores
     if not isinstance(run.task, ValueTask):
@@ -155,7 +152,7 @@ def _enter(
         ledgers[name].chance.append(chance)
 
 
-def _weigh(run: Run, name: str, ledger: _Ledger, vocabulary: _Vocabulary, top: int) -> Iterator[ShapeShare]:
+def _weigh(run: OpenedRun, name: str, ledger: _Ledger, vocabulary: _Vocabulary, top: int) -> Iterator[ShapeShare]:
     """The heaviest kinds of patterns of one class, with intervals."""
     carried, chance = (_matrix(rows, len(vocabulary.examples)) for rows in (ledger.carried, ledger.chance))
     random = np.random.default_rng(0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,12 +18,11 @@ from gpm.explain.explanation import Explanation, Method, ScoredPattern, Trust, V
 from gpm.explain.faithfulness import DELETED, INSERTED, TENTH, agree, overlap, score_again, trace, trace_edges
 from gpm.explain.neighbourhood import build_view
 from gpm.explain.node_types import Kinds, find_kinds, name_pattern
+from gpm.graph.find import find_graph
+from gpm.inference.opened import OpenedRun
 from gpm.nn.predictor import Predictor
 from gpm.patterns.walks import has_edge
 from gpm.tasks import ClassTask, LinkTask, ValueTask
-
-if TYPE_CHECKING:
-    from gpm.run.run import Run
 
 ROOM = 60  # nodes that are drawn, unless the patterns need more
 DRAWS = 5  # of all patterns anew
@@ -33,7 +32,7 @@ OTHER_CLASSES, OTHER_PATTERNS = 4, 5  # that a page can switch to, and patterns 
 
 @alone()
 def explain(
-    run: Run,
+    run: OpenedRun,
     name: Any,
     *,
     top: int = 10,
@@ -66,17 +65,15 @@ def explain(
     return _assemble(run, instance, ranking, others, top, room)
 
 
-def find_predictor(run: Run) -> Predictor:
+def find_predictor(run: OpenedRun) -> Predictor:
     """The model, which must be one of patterns."""
     if not isinstance(run.predictor, Predictor):
         raise GpmError(f"{run.folder} holds a {run.config.model}, which reads no patterns; explain a run of a gpm.")
     return run.predictor
 
 
-def find_instance(run: Run, name: Any) -> NDArray[np.int64]:
+def find_instance(run: OpenedRun, name: Any) -> NDArray[np.int64]:
     """The instance of that name: a node or graph `[1]`, or a pair `[1, 2]`."""
-    from gpm.run.run import find_graph
-
     graph, level = run.data.graph, run.data.level
     if level == "node":
         return np.array([graph.find(name)])
@@ -90,7 +87,7 @@ def find_instance(run: Run, name: Any) -> NDArray[np.int64]:
     return np.array([[graph.find(name[0]), graph.find(name[1])]])
 
 
-def class_names(run: Run) -> tuple[str, ...]:
+def class_names(run: OpenedRun) -> tuple[str, ...]:
     """What the outputs of a model are called."""
     task = run.task
     if isinstance(task, LinkTask):
@@ -105,7 +102,7 @@ def class_names(run: Run) -> tuple[str, ...]:
     return tuple(known[c] if c < len(known) else str(c) for c in task.classes)
 
 
-def find_target(run: Run, wanted: str | int | None, bag: Bag) -> int | None:
+def find_target(run: OpenedRun, wanted: str | int | None, bag: Bag) -> int | None:
     """The place of a class among the outputs, by its name or by its number in the data; None for the predicted one."""
     names = class_names(run)
     if wanted is None or wanted == "":
@@ -119,7 +116,9 @@ def find_target(run: Run, wanted: str | int | None, bag: Bag) -> int | None:
     raise GpmError(f"there is no class {str(wanted)!r}.{nearest(str(wanted), names)} Classes: {', '.join(names)}.")
 
 
-def _assemble(run: Run, instance: NDArray, ranking: Ranking, others: list[Bag], top: int, room: int) -> Explanation:
+def _assemble(
+    run: OpenedRun, instance: NDArray, ranking: Ranking, others: list[Bag], top: int, room: int
+) -> Explanation:
     bag, target = ranking.bag, ranking.target
     kinds = find_kinds(run.data, run.config.data if not run.other else "")
     with torch.no_grad():
@@ -156,7 +155,7 @@ def _assemble(run: Run, instance: NDArray, ranking: Ranking, others: list[Bag], 
     )
 
 
-def _find_others(run: Run, ranking: Ranking, answers: Tensor, top: int) -> list[int]:
+def _find_others(run: OpenedRun, ranking: Ranking, answers: Tensor, top: int) -> list[int]:
     """Places of the patterns that speak most for other likely classes, without the first `top`."""
     if isinstance(run.task, ValueTask):
         return []
@@ -185,7 +184,7 @@ def measure_trust(ranking: Ranking, instance: NDArray, others: list[Bag], top: i
 
 
 def _describe(
-    run: Run, ranking: Ranking, shown: list[int], others: list[Bag], view: View, places: dict[int, int],
+    run: OpenedRun, ranking: Ranking, shown: list[int], others: list[Bag], view: View, places: dict[int, int],
     kinds: Kinds | None,
 ) -> list[ScoredPattern]:  # fmt: skip
     bag, target = ranking.bag, ranking.target
@@ -219,7 +218,7 @@ def _describe(
     return found
 
 
-def _starts(run: Run, instance: NDArray) -> list[int]:
+def _starts(run: OpenedRun, instance: NDArray) -> list[int]:
     """The nodes that are explained; of a graph, its first."""
     if run.data.level != "graph":
         return list(map(int, instance.reshape(-1)))
@@ -227,19 +226,19 @@ def _starts(run: Run, instance: NDArray) -> list[int]:
     return [0 if pointer is None else int(pointer[instance[0]])]
 
 
-def _name(run: Run, instance: NDArray) -> tuple[str, ...]:
+def _name(run: OpenedRun, instance: NDArray) -> tuple[str, ...]:
     if run.data.level == "graph":
         return (str(int(instance[0])),)
     return tuple(spell_name(run.data.graph.name(i)) for i in instance.reshape(-1))
 
 
-def _kind(run: Run) -> str:
+def _kind(run: OpenedRun) -> str:
     if isinstance(run.task, ClassTask):
         return "labels" if run.task.multilabel else "classes"
     return "link" if isinstance(run.task, LinkTask) else "value"
 
 
-def _truth(run: Run, instance: NDArray) -> str:
+def _truth(run: OpenedRun, instance: NDArray) -> str:
     """The known answer in words; empty if it is not known."""
     if isinstance(run.data, LinkData):
         pair = instance[0]
@@ -254,7 +253,7 @@ def _truth(run: Run, instance: NDArray) -> str:
     return ", ".join(f"{value:.4g}" for value in known.reshape(-1).tolist() if value == value)
 
 
-def _labels(run: Run) -> Any:
+def _labels(run: OpenedRun) -> Any:
     """What nodes are known to be, for the picture."""
     task = run.task
     if run.data.level != "node" or not isinstance(task, ClassTask) or task.multilabel or not len(task.targets):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,11 +15,9 @@ from gpm.errors import GpmError
 from gpm.explain.explainer import find_predictor
 from gpm.graph.coerce import as_array, check_choice
 from gpm.graph.graph import Graph
+from gpm.inference.opened import OpenedRun
 from gpm.nn.predictor import Predictor
 from gpm.tasks import ClassTask, ValueTask, load_task
-
-if TYPE_CHECKING:
-    from gpm.run.run import Run
 
 ReturnType = Literal["raw", "probs", "log_probs"]
 Stamp = tuple[int, object] | None
@@ -40,12 +38,12 @@ class PatternModule(nn.Module):
         output: Of several labels or values, the place of the one to answer; by default all.
     """
 
-    def __init__(self, run: Run, return_type: ReturnType = "raw", output: int | None = None) -> None:
+    def __init__(self, run: OpenedRun, return_type: ReturnType = "raw", output: int | None = None) -> None:
         super().__init__()
         predictor = find_predictor(run)
         check_choice("return_type", return_type, get_args(ReturnType))
         self.run, self.return_type, self.output = run, return_type, output
-        self.task, self.level = load_task(run.facts, None), str(run.facts["task"])
+        self.task, self.level = load_task(run.metadata, None), str(run.metadata["task"])
         if return_type != "raw" and isinstance(self.task, ValueTask):
             raise GpmError(f"{run.folder} predicts values, which have no probabilities; leave return_type at raw.")
         if output is not None and (self.mode == "multiclass_classification" or not 0 <= output < self.task.outputs):

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from gpm.errors import GpmError
+from gpm.inference.opened import OpenedRun
 from gpm.io.atomic import replacing
 from gpm.io.table_files import WRITTEN, check_table, write_table
 from gpm.nn import LinkPatternMachine
@@ -18,7 +19,6 @@ from gpm.nn.predictor import Predictor, Predicts
 if TYPE_CHECKING:
     import pandas as pd
 
-    from gpm.run.run import Run
 
 ARRAY = ".npy"
 
@@ -68,7 +68,7 @@ def check_embeddings(path: Path) -> None:
 
 
 def embed_run(
-    run: Run, names: Any = None, *, new: bool = False, patterns: int | None = None, progress: bool = False
+    run: OpenedRun, names: Any = None, *, new: bool = False, patterns: int | None = None, progress: bool = False
 ) -> Embeddings:
     """Embed the nodes or graphs of a run: what the head of the model reads, without dropout.
 
@@ -94,7 +94,7 @@ def embed_run(
     return Embeddings(run.name(ids, level=level), found.float().cpu().numpy())
 
 
-def _check(run: Run) -> Predicts:
+def _check(run: OpenedRun) -> Predicts:
     """The model, which must have embeddings of single instances."""
     predictor = run.predictor
     if not isinstance(predictor, Predictor) and run.data.level == "graph":

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +14,7 @@ from numpy.typing import NDArray
 from gpm.data.graph_files import PairTable, opening_pairs
 from gpm.errors import GpmError
 from gpm.graph.find import find_nodes
-
-if TYPE_CHECKING:
-    from gpm.run.run import Run
+from gpm.inference.opened import OpenedRun
 
 _BLOCK = 1 << 20  # places that are looked at together
 Reader = Callable[[int, int], Iterable[NDArray]]
@@ -54,7 +51,7 @@ class Instances:
 
 
 @contextmanager
-def opening_instances(run: Run, pairs: Path | None = None, *, new: bool = False) -> Iterator[Instances]:
+def opening_instances(run: OpenedRun, pairs: Path | None = None, *, new: bool = False) -> Iterator[Instances]:
     """All nodes or graphs of a run's data, its new nodes, or the pairs of a table.
 
     Args:
@@ -96,7 +93,7 @@ def _filled(pointer: NDArray, first: int, last: int) -> Iterator[NDArray]:
             return
 
 
-def _pairs_of(run: Run, table: PairTable, path: Path) -> Instances:
+def _pairs_of(run: OpenedRun, table: PairTable, path: Path) -> Instances:
     def read(first: int, last: int) -> Iterator[NDArray]:
         for block in table.read(first, last):
             yield find_nodes(run.data.graph, [name for pair in block for name in pair]).reshape(-1, 2)

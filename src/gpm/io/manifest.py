@@ -22,7 +22,7 @@ from gpm.io.json_checks import is_count, is_text
 
 if TYPE_CHECKING:
     from gpm.data.sources import TaskData
-    from gpm.run.run import Run
+    from gpm.inference.opened import OpenedRun
 
 CHECKSUMS, FORMAT, VERSION = "checksums.json", "gpm-checksums", 1
 USED = ("config.yaml", "model.json", "model.safetensors", "split.npz")  # what answers are made of
@@ -203,7 +203,7 @@ def digest_data(graph: Graph, source: str | Path = "") -> str:
     return f"blake2b:{digest.hexdigest()}"
 
 
-def check_digest(run: Run, data: TaskData) -> None:
+def check_digest(run: OpenedRun, data: TaskData) -> None:
     """Refuse data that is no longer what a run was trained on; a run that remembers nothing takes any."""
     kept = str(run.facts.get("data_digest", "")).partition(" ")[0]  # what follows is no matter of the graph
     if not kept:

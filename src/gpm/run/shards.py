@@ -24,9 +24,9 @@ from gpm.data.graph_data import GraphData
 from gpm.data.tables.open_table import reading
 from gpm.data.tables.session import connect, file_literal, literal
 from gpm.errors import GpmError, whole_number
-from gpm.inference.answer import Answers, open_answers
+from gpm.inference.calibration import DRAWS
 from gpm.inference.instances import Instances, opening_instances
-from gpm.inference.redraws import DRAWS
+from gpm.inference.predict import Inference, prepare_inference
 from gpm.io.atomic import replacing, sync_folder
 from gpm.io.manifest import USED, digest_data
 from gpm.io.publish import claiming, scratch_for
@@ -126,7 +126,7 @@ def predict_shard(
         pairs: Of a run that predicts links, the table of pairs to score.
         new: Only nodes that the training graph does not have, of a run that is opened on another graph.
         overwrite: Replace a part of another run, other data or other options.
-        patterns, interval, draws, calibrate, progress: As in `gpm.inference.answer.answer`.
+        patterns, interval, draws, calibrate, progress: As in `gpm.inference.predict.prepare_inference`.
     """
     index, count = check_shard(index, count)
     folder = Path(folder)
@@ -139,7 +139,7 @@ def predict_shard(
         with claiming(part.path.absolute()):
             if part.path.exists() and _is_finished(part.path, facts, overwrite):
                 return Part(part.path, part.first, part.last, made=False)
-            answers = open_answers(run, progress=progress, total=instances.total, **asked)
+            answers = prepare_inference(run, progress=progress, total=instances.total, **asked)
             _make_part(part, facts, answers, instances)
     return part
 
@@ -194,7 +194,7 @@ def _compare(found: dict[str, Any], wanted: dict[str, Any]) -> str:
     return ""
 
 
-def _make_part(part: Part, facts: dict[str, Any], answers: Answers, instances: Instances) -> None:
+def _make_part(part: Part, facts: dict[str, Any], answers: Inference, instances: Instances) -> None:
     with scratch_for(part.path.absolute()) as scratch:
         pieces: list[Path] = []
         for columns in _answer(part, answers, instances):
@@ -208,7 +208,7 @@ def _make_part(part: Part, facts: dict[str, Any], answers: Answers, instances: I
     sync_folder(part.path.parent)
 
 
-def _answer(part: Part, answers: Answers, instances: Instances) -> Iterator[dict[str, Any]]:
+def _answer(part: Part, answers: Inference, instances: Instances) -> Iterator[dict[str, Any]]:
     """The rows of a part, some at a time.
 
     They are read in the batches in which all instances would be read, for the sake of the last bits: at both ends some
@@ -221,7 +221,7 @@ def _answer(part: Part, answers: Answers, instances: Instances) -> Iterator[dict
     with shown as bar:
         for inputs in instances.read(begin, end, batch * max(1, ROWS // batch)) if total else [np.arange(0)]:
             low, high = max(0, first - begin), min(len(inputs), last - begin)
-            yield {name: values[low:high] for name, values in answers.of(inputs).columns().items()}
+            yield {name: values[low:high] for name, values in answers.predict(inputs).columns().items()}
             begin += len(inputs)
             bar.update(high - low)
 

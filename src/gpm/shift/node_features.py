@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,16 +14,14 @@ from gpm.data.imported import is_imported
 from gpm.data.tables.encode import names
 from gpm.data.tables.table_source import locate
 from gpm.graph.folder import read_extras
+from gpm.inference.opened import OpenedRun
 from gpm.random_bits import make_key
-
-if TYPE_CHECKING:
-    from gpm.run.run import Run
 
 WIDEST = 64  # columns that the classifier of domains reads: of more, the main directions
 LONGEST = 80  # letters of a column's name
 
 
-def read_features(run: Run, nodes: NDArray) -> tuple[Any, list[str]]:
+def read_features(run: OpenedRun, nodes: NDArray) -> tuple[Any, list[str]]:
     """The features of nodes as numbers `[n, C]`, dense or sparse, and what the columns are called.
 
     A category becomes a column per value that these nodes have. The graph must have features.
@@ -46,7 +44,7 @@ def read_features(run: Run, nodes: NDArray) -> tuple[Any, list[str]]:
     return sp.csr_array(sp.hstack(blocks)), called
 
 
-def _find_names(run: Run, width: int) -> list[str]:
+def _find_names(run: OpenedRun, width: int) -> list[str]:
     """What columns are called in the tables that the graph was imported from; else by their places."""
     source = locate(run.config.data, run.folder)
     if source and is_imported(source):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,14 +12,12 @@ from tqdm.auto import tqdm
 
 from gpm.data.domain_data import DomainData, DomainSplit
 from gpm.data.splits import Split, is_labelled
+from gpm.inference.opened import OpenedRun
 from gpm.nn.gnn.gnn_predictor import NetworkPredictor
 from gpm.nn.predictor import Predictor, evaluating
 from gpm.patterns.tokenizer import Tokenizer
 from gpm.random_bits import make_key, mix_array
 from gpm.shift.topology_shares import Census
-
-if TYPE_CHECKING:
-    from gpm.run.run import Run
 
 _TOGETHER = 1024  # nodes whose patterns are counted in one go, where no model reads them
 
@@ -99,7 +96,7 @@ class Answers:
     census: Census
 
 
-def read_nodes(run: Run, nodes: NDArray, *, progress: bool = False) -> Answers:
+def read_nodes(run: OpenedRun, nodes: NDArray, *, progress: bool = False) -> Answers:
     """Read nodes as in inference, and count the topologies of what is read; a baseline's would-be patterns likewise."""
     predictor, census = run.predictor, Census()
     with tqdm(total=len(nodes), unit="node", disable=None if progress else True, leave=False) as bar:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from gpm.compute import alone
 from gpm.data.domain_data import DomainData
 from gpm.errors import GpmError, whole_number
+from gpm.inference.opened import OpenedRun
 from gpm.io.atomic import write_json
 from gpm.shift.distances import (
     column_distance,
@@ -32,9 +33,6 @@ from gpm.shift.topology_shares import compare_lengths, list_topologies, share_ou
 from gpm.shift.verdict import TITLES, write_verdict
 from gpm.tasks.metrics import METRICS
 
-if TYPE_CHECKING:
-    from gpm.run.run import Run
-
 NODES, FEWEST = 2000, 20  # per domain
 GROUPS = 5  # of test nodes
 _AREA_HALVINGS = 3  # of the source, for the classifier's reference
@@ -43,7 +41,7 @@ JSON, PAGE = "shift.json", "index.html"
 
 
 @alone()
-def report_shift(run: Run, *, nodes: int = NODES, seed: int = 0, progress: bool = False) -> Shift:
+def report_shift(run: OpenedRun, *, nodes: int = NODES, seed: int = 0, progress: bool = False) -> Shift:
     """Find how far the target of a run is from its source, how the model fares on it, and which patterns both have.
 
     Args:
@@ -67,7 +65,7 @@ def report_shift(run: Run, *, nodes: int = NODES, seed: int = 0, progress: bool 
     return _assemble(run, data, sample, answers, seed)
 
 
-def _assemble(run: Run, data: DomainData, sample: Sample, answers: Answers, seed: int) -> Shift:
+def _assemble(run: OpenedRun, data: DomainData, sample: Sample, answers: Answers, seed: int) -> Shift:
     census, notes = answers.census, list[str]()
     degrees = data.graph.degree()[sample.nodes].astype(np.float64)
     distances = [_compare("degrees", degrees[sample.source], degrees[sample.target], find_gap, seed, _GAP)]
@@ -121,7 +119,7 @@ def _compare(
     return Distance(name, value, reference, judge(value, reference), words)
 
 
-def _compare_features(run: Run, sample: Sample, seed: int) -> tuple[tuple[Column, ...], Distance, list[Distance]]:
+def _compare_features(run: OpenedRun, sample: Sample, seed: int) -> tuple[tuple[Column, ...], Distance, list[Distance]]:
     """The columns that differ the most, the distance of all, and how well a classifier does by them."""
     features, titles = read_features(run, sample.nodes)
     source, target = features[sample.source], features[sample.target]
@@ -137,7 +135,7 @@ def _compare_features(run: Run, sample: Sample, seed: int) -> tuple[tuple[Column
     return columns, _compare("features", source, target, column_distance, seed, _MEANS), areas
 
 
-def _compare_labels(run: Run, data: DomainData, sample: Sample, seed: int) -> Distance:
+def _compare_labels(run: OpenedRun, data: DomainData, sample: Sample, seed: int) -> Distance:
     """The distance of classes, of yes-or-no labels, or of values, where they are known."""
     source, target = (data.labels[sample.nodes[part]] for part in (sample.known_source, sample.known_target))
     if run.predicts_values:
@@ -180,7 +178,7 @@ def _classify(name: str, x: NDArray, sample: Sample, seed: int) -> tuple[NDArray
     return odds, Distance(name, value, rounded(np.mean(areas)), judge_area(value), _AREA[name])
 
 
-def _score(run: Run, sample: Sample, answers: Answers, odds: NDArray, notes: list[str]) -> Scores:
+def _score(run: OpenedRun, sample: Sample, answers: Answers, odds: NDArray, notes: list[str]) -> Scores:
     """The run's metric on the source, on the target, and on groups of the target's nodes by distance."""
     metric = run.task.metric
 
@@ -204,7 +202,7 @@ def _score(run: Run, sample: Sample, answers: Answers, odds: NDArray, notes: lis
     return Scores(metric, source, len(sample.val), target, len(sample.test), tuple(groups))
 
 
-def _name_model(run: Run) -> str:
+def _name_model(run: OpenedRun) -> str:
     return f"The readout {run.config.readout}" if run.config.model == "gpm" else f"A {run.config.model}"
 
 

@@ -21,25 +21,26 @@ from gpm.data.link_data import LinkData, LinkSplit
 from gpm.data.sources import TaskData, walked_graph
 from gpm.data.splits import PARTS, Split
 from gpm.errors import GpmError
-from gpm.inference.model_json import MODEL, write_facts
-from gpm.inference.weights import load_weights, save_weights
+from gpm.inference.model_files import load_weights, save_weights, write_metadata
+from gpm.inference.opened import Loaded
 from gpm.io.archives import check_zip
 from gpm.io.atomic import write_json
 from gpm.io.manifest import write_checksums
-from gpm.nn.predictor import Predicts
-from gpm.run.run import (
+from gpm.io.run_files import (
     CONFIG,
     ENVIRONMENT,
     HISTORY,
+    MODEL,
     PREDICTIONS,
     RESULT,
     SPLIT,
     STATE,
     WEIGHTS,
-    Run,
-    build_predictor,
     write_config,
-)  # fmt: skip
+)
+from gpm.nn.build import build_predictor
+from gpm.nn.predictor import Predicts
+from gpm.run.run import Run
 from gpm.run.workplace import PART, is_complete, target_of
 from gpm.tasks import ClassTask, Task, make_task
 from gpm.tasks.metrics import METRICS, show_scores
@@ -200,7 +201,7 @@ def _fit(job: Job, split: Split, task: Task, predictor: Predicts, saved: bool) -
     """Train, keep the best, score it and write what is left to write."""
     config, data, folder = job.config, job.data, job.folder
     _announce(job, split, predictor, task)
-    write_facts(folder, predictor, task, data.level, job.digest)
+    write_metadata(folder, predictor, task, data.level, job.digest)
     found = _train(job, split, task, predictor, saved)
     if not found.best_epoch:
         (folder / CONFIG).unlink()  # there is nothing to go on with
@@ -208,8 +209,7 @@ def _fit(job: Job, split: Split, task: Task, predictor: Predicts, saved: bool) -
         raise GpmError("the validation was never a number: the training diverged; lower --lr.")
     load_weights(predictor.model, folder / WEIGHTS)
     job.world.send_weights(predictor.model)
-    run = Run(folder, data, job.device)
-    run.__dict__.update(predictor=predictor, task=task, split=split, config=config)  # they are loaded already
+    run = Run(folder, data, job.device, loaded=Loaded(config, split, task, predictor))
     _finish(run, found, job)
     return run
 
@@ -401,7 +401,7 @@ def _finish(run: Run, found: Trained, job: Job) -> None:
     if isinstance(run.split, DomainSplit):
         content |= {"chosen_on": run.split.chosen_on}
         content |= {"other": _score_other(run, found, job)} if found.other_epoch else {}
-    write_card(run, content, job.recipe)
+    write_card(run, content, _beside_paper(job), job.recipe.note)
     write_json(run.folder / RESULT, content)  # last: what has a result is trained and scored
     kind = METRICS[metric]
     figures = f"test {kind.show(scores['test'][metric])}, val {kind.show(scores['val'][metric])}"

@@ -21,7 +21,7 @@ from gpm.data.tables import import_tables
 from gpm.graph.header import HEADER, header_checksum
 from gpm.io.manifest import CHECKSUMS, write_checksums
 from gpm.io.npy import map_array
-from gpm.run.run import read_config, write_config
+from gpm.io.run_files import read_config, write_config
 from tests.small_runs import folder_of
 
 pytestmark = pytest.mark.usefixtures("one_thread_for_all")

@@ -378,7 +378,7 @@ def test_the_command_says_what_it_did_and_what_it_cannot_do(
         ([run, "-o", out], "model.txt must be a file that ends in .pt2"),
         ([run, "-o", str(tmp_path / "folder.pt2")], "folder.pt2 must be a file"),
         ([run, "--check", "0"], "at least one instance must be checked, not 0"),
-        ([str(tmp_path / "nothing")], "there is no run folder"),
+        ([str(tmp_path / "nothing")], "There is no run folder"),
     ):
         assert main(["export", *arguments]) == 2
         assert complaint in capsys.readouterr().err

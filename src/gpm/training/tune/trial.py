@@ -19,8 +19,8 @@ from gpm.config import Config
 from gpm.data.sources import TaskData, walked_graph
 from gpm.data.splits import Split
 from gpm.errors import GpmError
+from gpm.nn.build import build_predictor
 from gpm.nn.predictor import Predicts
-from gpm.run.run import build_predictor
 from gpm.tasks import Task, make_task
 from gpm.tasks.metrics import METRICS
 from gpm.training.batches import Examples

@@ -99,7 +99,7 @@ def test_the_order_asked_for_is_kept_and_a_name_asked_twice_is_answered_twice() 
     pairs = run_of("product").predict([("n3", "n1"), ("n1", "n3"), ("n3", "n1")])
     assert pairs.names == [("n3", "n1"), ("n1", "n3"), ("n3", "n1")]
     assert pairs.probability[0] == pytest.approx(pairs.probability[2])
-    with pytest.raises(GpmError, match="a link has two ends; give pairs of names"):
+    with pytest.raises(GpmError, match="A link has two ends; give pairs of names"):
         run_of("product").predict(["n3", "n1"])
 
 
@@ -138,9 +138,9 @@ def test_labels_of_another_graph_are_not_needed(tmp_path: Path) -> None:
 
 
 def test_new_nodes_need_another_graph() -> None:
-    with pytest.raises(GpmError, match="new nodes are those of another graph that were not in training; open the run"):
+    with pytest.raises(GpmError, match="New nodes are those of another graph that were not in training; open the run"):
         run_of("classes").predict(new=True)
     other = Run.open(folder_of("classes"), make_graph(), device="cpu", other=True)
-    with pytest.raises(GpmError, match="new nodes are those of another graph"):
+    with pytest.raises(GpmError, match="New nodes are those of another graph"):
         other.predict(["n1"], new=True)
     assert len(other.predict(new=True)) == 0
