@@ -313,7 +313,7 @@ def test_a_class_is_asked_for_by_its_name_or_number(open_run: Any, motifs: Motif
 def test_names_that_a_run_keeps_are_used(open_run: Any) -> None:
     def named(kind: str, **facts: Any) -> tuple[str, ...]:
         run = Run(open_run(kind).folder, device="cpu")
-        run.facts |= facts
+        run.metadata |= facts
         return class_names(run)
 
     assert named("values", target_names=["age", "income"]) == ("age", "income")
@@ -324,7 +324,7 @@ def test_names_that_a_run_keeps_are_used(open_run: Any) -> None:
 
 def test_a_name_comes_before_a_number(open_run: Any) -> None:
     run = Run(open_run("nodes").folder, device="cpu")
-    run.facts |= {"class_names": ["20", "0", "10"]}  # of the classes 0, 10 and 20
+    run.metadata |= {"class_names": ["20", "0", "10"]}  # of the classes 0, 10 and 20
     assert run.explain("n20", target="20", draws=2, top=1).target == 0
 
 
@@ -371,7 +371,7 @@ def test_another_graph_is_explained_too(open_run: Any, folders: Any) -> None:
         ("mean", 7, {"draws": 1}, "draws must be at least 2, since one tells nothing of a spread, got 1."),
         ("values", 5, {}, "predicts several values; name one with --target, as in 'value 0'."),
         ("links", (0, 1), {"target": "nolink"}, "there is no class 'nolink'. Did you mean 'no link'?"),
-        ("gcn", 7, {}, "gcn holds a gcn, which reads no patterns; explain a run of a gpm."),
+        ("gcn", 7, {}, "gcn holds a gcn, which reads no patterns; use a run of a gpm."),
     ],
 )
 def test_a_mistake_gets_one_sentence(

@@ -174,5 +174,5 @@ def test_what_it_cannot_take_is_refused(nodes: Run, graphs: Run, tmp_path: Path)
     with pytest.raises(GpmError, match="output 0 must be the place of one of several labels"):
         PatternModule(nodes, output=0)
     network = train_small(weighted_graph(edge_weight=None), tmp_path / "gcn", model="gcn", epochs=1)
-    with pytest.raises(GpmError, match="gcn holds a gcn, which reads no patterns; explain a run of a gpm"):
+    with pytest.raises(GpmError, match="gcn holds a gcn, which reads no patterns; use a run of a gpm"):
         PatternModule(network)

@@ -179,7 +179,7 @@ def test_damaged_json_is_refused(copied: Path, name: str, content: str, why: str
     (copied / name).write_text(content)
     run = Run.open(copied)
     with pytest.raises(GpmError, match=f"{name}.*{why}.*train again"):
-        run.facts if name == "model.json" else run.result  # noqa: B018
+        run.metadata if name == "model.json" else run.result  # noqa: B018
 
 
 def test_text_that_is_not_utf8_is_refused(copied: Path) -> None:

@@ -298,7 +298,7 @@ def test_a_part_says_what_it_was_made_from(parts: Path) -> None:
     query = f"SELECT value FROM parquet_kv_metadata('{part_path(parts, 3, 5)}') WHERE key = 'gpm'"
     facts = json.loads(duckdb.connect().execute(query).fetchall()[0][0])
     assert (facts["shard"], facts["of"], facts["total"]) == (3, 5, NODES)
-    assert facts["data"] == run_of("classes").facts["data_digest"].partition(" ")[0]
+    assert facts["data"] == run_of("classes").metadata["data_digest"].partition(" ")[0]
 
 
 @pytest.mark.parametrize(

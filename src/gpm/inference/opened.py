@@ -28,7 +28,7 @@ from gpm.io.atomic import read_json
 from gpm.io.manifest import check_digest
 from gpm.io.run_files import CONFIG, RESULT, SPLIT, WEIGHTS, read_config
 from gpm.nn.build import build_model, build_predictor
-from gpm.nn.predictor import Predicts
+from gpm.nn.predictor import Predictor, Predicts
 from gpm.tasks import Task, load_task
 
 
@@ -169,6 +169,13 @@ class OpenedRun:
             return self._loaded.predictor
         return self.predictor_for(self.data.graph if self.other else walked_graph(self.data, self.split))
 
+    @property
+    def pattern_predictor(self) -> Predictor:
+        """The model, which must read patterns."""
+        if not isinstance(self.predictor, Predictor):
+            raise GpmError(f"{self.folder} holds a {self.config.model}, which reads no patterns; use a run of a gpm.")
+        return self.predictor
+
     def predictor_for(self, graph: Graph) -> Predicts:
         """Load the model for any graph with the same kind of features."""
         inputs, level, path = inputs_of(self.metadata), self.metadata["task"], self.folder / WEIGHTS
@@ -213,6 +220,17 @@ class OpenedRun:
         if level == "node":
             return find_nodes(graph, wanted)
         return find_graphs(wanted, graph.num_graphs, self.data.names if isinstance(self.data, GraphData) else None)
+
+    def find_inputs(self, names: Any = None, *, new: bool = False) -> NDArray[np.int64]:
+        """Find what the model reads by name: nodes or graphs `[B]`, or pairs of nodes `[B, 2]`."""
+        if self.data.level != "link":
+            return self.find(names, new=new)
+        if names is None or new:
+            raise GpmError("Name the pairs of nodes to score; run.recommend lists likely new neighbours.")
+        pairs = list(names)
+        if any(isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2 for pair in pairs):
+            raise GpmError(f"{self.folder} predicts links; name two nodes, as in --link A B.")
+        return find_nodes(self.data.graph, [end for pair in pairs for end in pair]).reshape(-1, 2)
 
     def name(self, ids: NDArray, *, level: str = "") -> dict[str, list[Any]]:
         """Return the columns that name nodes or graphs `[B]` or pairs `[B, 2]` in a table."""

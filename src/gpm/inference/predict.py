@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 
 from gpm.errors import GpmError
-from gpm.graph.find import find_nodes
 from gpm.inference.calibration import DRAWS, Calibration, calibrate_run, measure_spread, spread_factor
 from gpm.inference.opened import OpenedRun
 from gpm.inference.predictions import Predictions
@@ -88,20 +87,6 @@ def prepare_inference(
     calibration = calibrate_run(run, draws=draws, patterns=patterns, progress=progress) if calibrate else None
     predictor = run.predictor.look_ahead(total, patterns) if total else run.predictor
     return Inference(run, predictor, task, calibration, interval, draws, patterns, progress)
-
-
-def predict_names(run: OpenedRun, names: Any = None, *, new: bool = False, **options: Any) -> Predictions:
-    """Predict nodes, links or graphs by name, in the order of the names; see `gpm.run.run.Run.predict`."""
-    if run.data.level != "link":
-        ids = run.find(names, new=new)  # first: a mistake in a name costs no work
-        return prepare_inference(run, **options).predict(ids)
-    if names is None or new:
-        raise GpmError("Name the pairs of nodes to score; run.recommend lists likely new neighbours.")
-    pairs = list(names)
-    if any(isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2 for pair in pairs):
-        raise GpmError("A link has two ends; give pairs of names.")
-    ends = find_nodes(run.data.graph, [end for pair in pairs for end in pair]).reshape(-1, 2)
-    return prepare_inference(run, **options).predict(ends)
 
 
 def recommend(run: OpenedRun, node: object, top: int = 10, **options: Any) -> Predictions:

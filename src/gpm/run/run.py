@@ -23,10 +23,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gpm.data.link_data import LinkSplit
 from gpm.errors import GpmError
 from gpm.inference.opened import OpenedRun
-from gpm.inference.predict import predict_names, prepare_inference, recommend
+from gpm.inference.predict import prepare_inference, recommend
 from gpm.inference.predictions import Predictions
 from gpm.io.manifest import check_digest, check_files
 from gpm.io.run_files import CONFIG, MODEL, SPLIT, WEIGHTS
@@ -106,7 +105,7 @@ class Run(OpenedRun):
             options: patterns, interval, draws, calibrate and progress, as in
                 `gpm.inference.predict.prepare_inference`.
         """
-        return predict_names(self, names, new=new, **options)
+        return self.predict_inputs(self.find_inputs(names, new=new), **options)
 
     def predict_shard(self, folder: str | Path, index: int, count: int, **options: Any) -> Part:
         """Predict one of `count` equal shards of all instances and write it, see `gpm.run.shards.predict_shard`."""
@@ -116,10 +115,7 @@ class Run(OpenedRun):
 
     def predict_ids(self, ids: NDArray, **options: Any) -> Predictions:
         """Predict nodes or graphs by their ids, or pairs of the split by theirs."""
-        if self.data.level == "link":
-            assert isinstance(self.split, LinkSplit)
-            ids = self.split.pairs[ids]
-        return self.predict_inputs(ids, **options)
+        return self.predict_inputs(self.inputs(ids) if self.data.level == "link" else ids, **options)
 
     def predict_pairs(self, pairs: NDArray, **options: Any) -> Predictions:
         """Score pairs of nodes `[B, 2]`, given by their ids.

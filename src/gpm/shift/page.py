@@ -1,16 +1,12 @@
-"""The page of a shift report: one HTML file without scripts or requests, in which every name is text."""
+"""The page of a shift report: one HTML file without scripts or network requests."""
 
 from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Sequence
-from importlib import resources
-from pathlib import Path
-from string import Template
 
 from gpm.explain.node_styles import nearest, places
-from gpm.explain.page import digest_part, read_part
-from gpm.io.atomic import write_text
+from gpm.explain.page_shell import assemble_page, read_asset
 from gpm.shift.result import Distance, Shares, Shift, TopologyShare
 from gpm.shift.verdict import RULES, TITLES
 from gpm.tasks.metrics import METRICS
@@ -31,30 +27,20 @@ _SOURCE = '<span class="source"><i class="dot"></i>source</span>'
 _TARGET = '<span class="target"><i class="dot"></i>target</span>'
 
 
-def write_page(shift: Shift, path: Path) -> None:
-    """Write the page of a report; an older file stays until it is complete."""
-    write_text(path, page_text(shift))
-
-
 def page_text(shift: Shift) -> str:
-    """The page as text, with its style inside. Every number that is shown stands in full in a `data` element."""
-    home = resources.files("gpm.shift")
-    style = read_part("page.css") + home.joinpath("page.css").read_text(encoding="utf-8")
-    sections = [_tell_distances(shift), _tell_scores(shift), _tell_patterns(shift)]
-    text = Template(home.joinpath("page.html").read_text(encoding="utf-8")).substitute(
-        policy=f"default-src 'none'; style-src {digest_part(style)}; img-src data:; base-uri 'none'; "
-        "form-action 'none'",
-        title=html.escape(f"{shift.data}: how far apart"),
-        style=style,
+    """Return the page as text, with its style inside. Every number on it stands in full in a `data` element."""
+    return assemble_page(
+        "gpm.shift",
+        title=f"{shift.data}: how far apart",
+        style=read_asset("gpm.explain", "page.css") + read_asset("gpm.shift", "page.css"),
         verdict=html.escape(shift.verdict),
-        facts=_tell_facts(shift),
-        sections="\n".join(sections),
+        facts=_list_domains(shift),
+        sections="\n".join([_show_distances(shift), _show_scores(shift), _show_patterns(shift)]),
         foot="".join(f"<p>{html.escape(line)}</p>" for line in (*shift.notes, RULES)),
     )
-    return text.encode("utf-8", "replace").decode("utf-8")  # a name may hold half a letter, which no file can
 
 
-def _tell_facts(shift: Shift) -> str:
+def _list_domains(shift: Shift) -> str:
     domains = [
         f'<span class="{kind}"><i class="dot"></i>{kind}: {html.escape(name)}, {_number(count, f"{count:,}")} nodes'
         "</span>"
@@ -66,10 +52,7 @@ def _tell_facts(shift: Shift) -> str:
     return "".join([*domains, f"<span>seed {_number(shift.seed, str(shift.seed))}</span>"])
 
 
-# How far apart
-
-
-def _tell_distances(shift: Shift) -> str:
+def _show_distances(shift: Shift) -> str:
     rows = "".join(_draw_distance(distance, shift) for distance in shift.distances)
     return (
         "<section><h2>How far apart</h2><p>Bars are the distance of target and source. The mark on a bar is the same "
@@ -115,16 +98,13 @@ def _list_lengths(shift: Shift) -> str:
     return f"<div><h3>Walk topologies by length</h3>{_table(['steps', 'distance', 'halves of the source'], rows)}</div>"
 
 
-# How the model fares
-
-
-def _tell_scores(shift: Shift) -> str:
+def _show_scores(shift: Shift) -> str:
     scores, metric = shift.scores, METRICS[shift.scores.metric]
     title = f"{metric.title[0].upper()}{metric.title[1:]} by distance from the source"
     if not scores.groups:
         return f"<section><h2>{title}</h2><p>There are no labels of the target to score by.</p></section>"
-    known = [value for value in (scores.source, *(group.score for group in scores.groups)) if value is not None]
-    most = 1.0 if metric.share else max(known, default=1.0) or 1.0
+    values = [value for value in (scores.source, *(group.score for group in scores.groups)) if value is not None]
+    most = 1.0 if metric.share else max(values, default=1.0) or 1.0
 
     def draw(kind: str, name: str, value: float | None, about: str) -> str:
         figure = "?" if value is None else _number(value, metric.show(value))
@@ -150,10 +130,7 @@ def _tell_scores(shift: Shift) -> str:
     )
 
 
-# Which patterns transfer
-
-
-def _tell_patterns(shift: Shift) -> str:
+def _show_patterns(shift: Shift) -> str:
     what = "attention" if shift.attention else "patterns"
     shares = "".join(
         _draw_shares(kind, share, what)
@@ -234,11 +211,8 @@ def _draw_glyph(topology: TopologyShare) -> str:
     )
 
 
-# Parts
-
-
 def _meter(value: float, mark: float | None, label: str, kind: str = "", *, thin: bool = False) -> str:
-    """A bar of a share of the width, with a mark at another."""
+    """Draw a bar over a share of the width, with a mark at another share."""
     width, tick = (100 * min(max(each or 0.0, 0.0), 1.0) for each in (value, mark))
     line = "" if mark is None else f'<line class="tick" x1="{tick:.2f}" x2="{tick:.2f}" y1="-2" y2="14"/>'
     return (
@@ -249,7 +223,7 @@ def _meter(value: float, mark: float | None, label: str, kind: str = "", *, thin
 
 
 def _number(value: float, shown: str = "") -> str:
-    """A number as it is shown, and in full for those who read the page by program."""
+    """Show a number, and give it in full to programs that read the page."""
     return f'<data value="{value!r}">{shown or f"{value:,}"}</data>'
 
 
@@ -258,7 +232,7 @@ def _percent(value: float) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table whose first column is text and whose others are numbers."""
+    """Make a table whose first column is text and whose others are numbers."""
 
     def line(tag: str, cells: Sequence[str]) -> str:
         kinds = ["", *[' class="number"'] * (len(cells) - 1)]

@@ -1,4 +1,4 @@
-"""A shift in plain words, made from the numbers by rules that the page states."""
+"""The verdict of a shift report in words, by rules that the page states."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ RULES = (
 
 
 def write_verdict(distances: Sequence[Distance], scores: Scores) -> str:
-    """Two sentences: in what the domains differ, and what that does to the model."""
+    """Write two sentences: in what the domains differ, and what that does to the model."""
     return f"{_say_difference(distances)} {_say_effect(distances, scores)}"
 
 
 def _say_difference(distances: Sequence[Distance]) -> str:
     by_word: dict[str, list[str]] = {word: [] for word in WORDS}
-    found = {distance.name: distance.word for distance in distances}
-    for name, word in found.items():
+    words = {distance.name: distance.word for distance in distances}
+    for name, word in words.items():
         if not name.endswith("_auc"):
-            by_word[min(word, found.get(f"{name}_auc", "none"), key=WORDS.index)].append(TITLES[name])
+            by_word[min(word, words.get(f"{name}_auc", "none"), key=WORDS.index)].append(TITLES[name])
     says = {"clear": "differ clearly from the source's", "slight": "differ a little", "none": "do not"}
     if not by_word["clear"]:
         says["slight"] = "differ a little from the source's"

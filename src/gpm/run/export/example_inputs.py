@@ -1,34 +1,29 @@
-"""What an exported program reads of instances of a run's graph: patterns drawn, rows gathered, laid out as tensors."""
+"""Inputs of an exported program for instances of a run: patterns drawn, rows gathered, laid out as tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
 from gpm.errors import GpmError
+from gpm.inference.opened import OpenedRun
 from gpm.nn import FeatureTable, LinkPatternMachine
 from gpm.nn.anonymous_path import ShapeVocabulary, describe
 from gpm.nn.feature_map import SparseRows, Table
 from gpm.nn.predictor import Predictor
 from gpm.patterns.tokenizer import Patterns
 from gpm.run.export.signature import list_inputs
-from gpm.run.run import Run
 
-PADDED = ("nodes", "edges")  # filled up with -1, the others with 0
+PADDED = ("nodes", "edges")  # padded with -1, the others with 0
 
 
 class InputMaker:
-    """Fills the inputs of an exported program for instances of a graph.
-
-    Args:
-        predictor: The model on its graph, on the CPU.
-    """
+    """Makes the inputs of an exported program from a model on its graph, on the CPU."""
 
     def __init__(self, predictor: Predictor) -> None:
         self.predictor, self.graph = predictor, predictor.tokenizer.graph
@@ -38,104 +33,84 @@ class InputMaker:
             self.node = FeatureTable(self.graph, features=options.features, stars=options.stars, bags=False).node
 
     def __call__(self, instances: NDArray, patterns: int | None = None) -> dict[str, Tensor]:
-        """The inputs for nodes `[B]`, graphs `[B]` or pairs `[B, 2]`, given by their numbers."""
-        found = self._draw(instances, patterns)
-        nodes, found["nodes"] = _find_rows(found["nodes"])
+        """Return the inputs for nodes `[B]`, graphs `[B]` or pairs `[B, 2]`, given by their ids."""
+        inputs = self._draw(instances, patterns)
+        nodes, inputs["nodes"] = _find_rows(inputs["nodes"])
         form = self.predictor.model.inputs.node
         if form == "sparse":
-            found |= _take_sparse(self.node, nodes)
+            inputs |= _take_sparse(self.node, nodes)
         else:
             rows = _take_dense(self.node, nodes)
-            found["x"] = rows.long() if form == "categories" else rows.float()
+            inputs["x"] = rows.long() if form == "categories" else rows.float()
         if self.table.pe is not None:
-            found["pe"] = self.table.pe[nodes]
-        if "edges" in found:
-            crossed, found["edges"] = _find_rows(found["edges"])
-            found["edge_attr"] = self._take_edges(crossed)
-        names = [each.name for each in list_inputs(self.predictor)]
-        return {name: found[name].contiguous() for name in names}
-
-    def _take_edges(self, rows: Tensor) -> Tensor:
-        edge = self.table.edge
-        assert isinstance(edge, Tensor)
-        return edge[rows] if len(rows) else edge.new_zeros(1, edge.shape[1])
+            inputs["pe"] = self.table.pe[nodes]
+        if "edges" in inputs:
+            crossed, inputs["edges"] = _find_rows(inputs["edges"])
+            edge = self.table.edge
+            assert isinstance(edge, Tensor)
+            inputs["edge_attr"] = edge[crossed] if len(crossed) else edge.new_zeros(1, edge.shape[1])
+        return {slot.name: inputs[slot.name].contiguous() for slot in list_inputs(self.predictor)}
 
     def _draw(self, instances: NDArray, patterns: int | None) -> dict[str, Tensor]:
-        """What is said of every pattern, by the numbers of the graph's nodes and of its rows of edge features."""
+        """Draw patterns; nodes are ids of the graph, edges are rows of the table of edge features."""
         predictor = self.predictor
         count, rounds = predictor.portion(patterns)
         if not isinstance(predictor.model, LinkPatternMachine):
             return self._lay_out(predictor.tokenize(instances, count))
         if predictor.model.pair == "product":
-            found = self._lay_out(predictor.tokenizer.nodes(instances.reshape(-1), count=count))
-            return {name: each.view(len(instances), 2, *each.shape[1:]) for name, each in found.items()}
-        drawn = [predictor.tokenize(instances, count, share=(i, rounds)) for i in range(rounds)]
-        return _stack_rounds([_stack_sides(each, self._lay_out(each)) for each in drawn])
+            drawn = self._lay_out(predictor.tokenizer.nodes(instances.reshape(-1), count=count))
+            return {name: each.view(len(instances), 2, *each.shape[1:]) for name, each in drawn.items()}
+        shares = [predictor.tokenize(instances, count, share=(i, rounds)) for i in range(rounds)]
+        return _stack_rounds([_stack_sides(each, self._lay_out(each)) for each in shares])
 
     def _lay_out(self, patterns: Patterns) -> dict[str, Tensor]:
-        """Patterns `[B, M]` as the tensors that a model reads of them."""
-        model, found = self.predictor.model, {"nodes": patterns.nodes.long()}
+        """Lay out patterns `[B, M]` as tensors."""
+        model, inputs = self.predictor.model, {"nodes": patterns.nodes.long()}
         if model.input_map.edge is not None:
             assert patterns.edges is not None
-            found["edges"] = self._find_edge_rows(patterns.edges.long())
+            rows, edges = self.table.edge_row, patterns.edges.long()
+            if rows is not None and len(rows):
+                edges = torch.where(edges >= 0, rows[edges.clamp(min=0)], -1)
+            inputs["edges"] = edges
         if patterns.marks is not None:
-            found["marks"] = patterns.marks.long()
+            inputs["marks"] = patterns.marks.long()
         if patterns.sizes is not None:
-            found["sizes"] = patterns.sizes.long()
+            inputs["sizes"] = patterns.sizes.long()
         if model.anonymous is None or patterns.table.kind == "loops":
-            return found
+            return inputs
         if isinstance(model.anonymous.encoder, ShapeVocabulary):
-            rows = torch.from_numpy(model.anonymous.encoder.find(patterns.table.keys))
-            return found | {"shape": rows[patterns.topology]}
+            shapes = torch.from_numpy(model.anonymous.encoder.find(patterns.table.keys))
+            return inputs | {"shape": shapes[patterns.topology]}
         adjacent = torch.from_numpy(describe(patterns.table, model.longest)[0][:, :, model.longest + 1 :] > 0)
-        return found | {"adjacent": adjacent[patterns.topology]}
-
-    def _find_edge_rows(self, edges: Tensor) -> Tensor:
-        rows = self.table.edge_row
-        return edges if rows is None or not len(rows) else torch.where(edges >= 0, rows[edges.clamp(min=0)], -1)
+        return inputs | {"adjacent": adjacent[patterns.topology]}
 
 
-def make_inputs(run: Run, names: Sequence[Any], *, patterns: int | None = None) -> dict[str, Tensor]:
-    """What an exported program reads of some instances, so that it says of them what `run.predict` says.
+def make_inputs(run: OpenedRun, names: Sequence[Any], *, patterns: int | None = None) -> dict[str, Tensor]:
+    """Make the inputs with which an exported program predicts what `run.predict` predicts.
 
     Args:
         run: The run that was exported.
-        names: Names of nodes, pairs of names, or numbers of graphs.
+        names: Names of nodes, pairs of names, or ids of graphs.
         patterns: Patterns per instance; by default the whole pool.
 
     Returns:
         Tensors by the program's keywords: `program.module()(**make_inputs(run, names))`.
     """
     if not len(names):
-        raise GpmError("name at least one instance to make inputs of.")
-    return InputMaker(find_predictor(run))(find_instances(run, names), patterns)
+        raise GpmError("Name at least one instance to make inputs for.")
+    return InputMaker(predictor_on_cpu(run))(run.find_inputs(list(names)), patterns)
 
 
-def find_predictor(run: Run) -> Predictor:
-    """The model of a run on its graph, on the CPU; a baseline is a mistake, since it reads no patterns."""
-    if run.config.model != "gpm":
-        raise GpmError(f"{run.folder} holds the baseline {run.config.model}, which cannot be exported; only a gpm can.")
-    predictor = (run if run.device == "cpu" else Run(run.folder, run.data, other=run.other)).predictor
-    assert isinstance(predictor, Predictor)
-    return predictor
-
-
-def find_instances(run: Run, names: Sequence[Any]) -> NDArray[np.int64]:
-    """Nodes `[B]`, graphs `[B]` or pairs `[B, 2]` by their names, as `run.predict` finds them."""
-    graph, level = run.data.graph, run.data.level
-    if level != "link":
-        return run.find(list(names))
-    for name in names:
-        if isinstance(name, str) or not hasattr(name, "__len__") or len(name) != 2:
-            raise GpmError(f"{run.folder} predicts links; give pairs of names, not {name!r}.")
-    return np.array([[graph.find(one), graph.find(two)] for one, two in names])
+def predictor_on_cpu(run: OpenedRun) -> Predictor:
+    """Return the model of a run, which must read patterns, on its graph and on the CPU."""
+    return (run if run.device == "cpu" else type(run)(run.folder, run.data, other=run.other)).pattern_predictor
 
 
 def _find_rows(ids: Tensor) -> tuple[Tensor, Tensor]:
-    """The distinct ids, ascending, and the place of each entry among them; -1 stays."""
-    distinct, places = torch.unique(ids, return_inverse=True)
+    """Return the distinct ids, ascending, and the index of each entry among them; -1 stays."""
+    distinct, index = torch.unique(ids, return_inverse=True)
     none = int((distinct < 0).sum())
-    return distinct[none:], places - none if none else places
+    return distinct[none:], index - none if none else index
 
 
 def _take_dense(table: Table, rows: Tensor) -> Tensor:
@@ -159,19 +134,19 @@ def _take_sparse(table: Table, rows: Tensor) -> dict[str, Tensor]:
     return {"x_offsets": offsets, "x_indices": columns, "x_values": values.float()}
 
 
-def _stack_sides(patterns: Patterns, found: dict[str, Tensor]) -> dict[str, Tensor]:
-    """`[B, 2M, ...]` to `[B, 2, M, ...]`: the patterns of one end, then those of the other."""
+def _stack_sides(patterns: Patterns, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Turn `[B, 2M, ...]` into `[B, 2, M, ...]`: the patterns of one end, then those of the other."""
     assert patterns.sides is not None
     masks = [patterns.sides == side for side in (0, 1)]
-    return {name: torch.stack([each[:, mine] for mine in masks], 1) for name, each in found.items()}
+    return {name: torch.stack([each[:, mine] for mine in masks], 1) for name, each in inputs.items()}
 
 
 def _stack_rounds(rounds: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """`[B, 2, M, ...]` of each round to `[B, R, 2, M, ...]`; in a round with fewer patterns the rest is not there."""
-    most, found = max(each["nodes"].shape[2] for each in rounds), {}
+    """Stack `[B, 2, M, ...]` of each round to `[B, R, 2, M, ...]`; a round with fewer patterns is padded."""
+    most, stacked = max(each["nodes"].shape[2] for each in rounds), {}
     for name in rounds[0]:
         parts = [each[name].movedim(2, -1) for each in rounds]
         fill = -1 if name in PADDED else 0
         parts = [functional.pad(part, (0, most - part.shape[-1]), value=fill).movedim(-1, 2) for part in parts]
-        found[name] = torch.stack(parts, 1)
-    return found
+        stacked[name] = torch.stack(parts, 1)
+    return stacked

@@ -1,4 +1,4 @@
-"""The inputs and outputs of an exported program: names, types, shapes and what they are."""
+"""Inputs and outputs of an exported program: names, types, shapes and descriptions."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ LETTERS = {
 
 @dataclass(frozen=True)
 class Slot:
-    """One tensor that a program reads or returns.
+    """One input or output tensor of a program.
 
     Attributes:
         name: Its keyword.
         kind: float32, float64, int64 or bool.
-        shape: Numbers, and letters for what may differ from call to call.
-        about: In words.
+        shape: Numbers, and letters for sizes that may differ from call to call.
+        about: Description.
     """
 
     name: str
@@ -37,13 +37,13 @@ class Slot:
 
 
 def list_inputs(predictor: Predictor) -> list[Slot]:
-    """The inputs of a program made of that model, in the order of its signature."""
+    """List the inputs of a program, in the order of its signature."""
     model, spec = predictor.model, predictor.model.inputs
     positions, bag = model.longest + 1, bag_shape(predictor)
-    found = [Slot("nodes", "int64", (*bag, positions), "rows of x that a walk passes, -1 past its end")]
+    slots = [Slot("nodes", "int64", (*bag, positions), "rows of x that a walk passes, -1 past its end")]
     if spec.node == "sparse":
         whose = f"of {_name_features(predictor)}, {spec.node_dim} columns"
-        found += [
+        slots += [
             Slot("x_offsets", "int64", ("n",), "first entry of the row of each distinct node"),
             Slot("x_indices", "int64", ("E",), f"columns of the entries {whose}"),
             Slot("x_values", "float32", ("E",), f"values of the entries {whose}"),
@@ -51,21 +51,24 @@ def list_inputs(predictor: Predictor) -> list[Slot]:
     else:
         kind = "int64" if spec.node == "categories" else "float32"
         about = f"{_name_features(predictor)}, a row per distinct node"
-        found.append(Slot("x", kind, ("n", spec.node_dim), about))
+        slots.append(Slot("x", kind, ("n", spec.node_dim), about))
     if spec.pe_dim:
         about = f"positional embedding ({model.options.pe}), a row per distinct node"
-        found.append(Slot("pe", "float32", ("n", spec.pe_dim), about))
+        slots.append(Slot("pe", "float32", ("n", spec.pe_dim), about))
     if spec.edge != "none":
         kind = "int64" if spec.edge == "categories" else "float32"
-        found += [
+        slots += [
             Slot("edges", "int64", (*bag, positions - 1), "row of edge_attr of every step, -1 where none was crossed"),
             Slot("edge_attr", kind, ("k", spec.edge_dim), "features of edges, at least one row"),
         ]
     if model.marks is not None:
-        found.append(
+        slots.append(
             Slot("marks", "int64", (*bag, positions), f"0 to {len(model.marks) - 1}, as gpm.patterns.meetings says")
         )
-    return found + _list_topology(predictor, bag, positions) + _list_sizes(predictor)
+    slots += _list_topology(predictor, bag, positions)
+    if predictor.level == "graph" and model.options.readout == "sum":
+        slots.append(Slot("sizes", "int64", ("B",), "nodes of each graph"))
+    return slots
 
 
 def _list_topology(predictor: Predictor, bag: tuple[int | str, ...], positions: int) -> list[Slot]:
@@ -79,27 +82,22 @@ def _list_topology(predictor: Predictor, bag: tuple[int | str, ...], positions: 
     return [Slot("adjacent", "bool", (*bag, positions, positions), about)]
 
 
-def _list_sizes(predictor: Predictor) -> list[Slot]:
-    summed = predictor.level == "graph" and predictor.model.options.readout == "sum"
-    return [Slot("sizes", "int64", ("B",), "nodes of each graph")] if summed else []
-
-
 def list_outputs(predictor: Predictor, task: Task) -> list[Slot]:
-    """What a program returns, in a dictionary."""
+    """List the outputs of a program."""
     values, options = isinstance(task, ValueTask), predictor.model.options
     shape: tuple[int | str, ...] = ("B", task.outputs)
-    found = [Slot("logits", "float32", shape, "what the model says of each output")]
+    slots = [Slot("logits", "float32", shape, "what the model says of each output")]
     if values:
-        found.append(Slot("value", "float64", shape, "each target in its own units"))
+        slots.append(Slot("value", "float64", shape, "each target in its own units"))
     else:
-        found.append(Slot("probability", "float32", shape, "of each class, of each label, or of the link"))
+        slots.append(Slot("probability", "float32", shape, "of each class, of each label, or of the link"))
     if predictor.level != "link" and (options.readout == "class" or options.fusion):
-        found.append(Slot("weights", "float32", ("B", "M"), "how much each pattern counted, adding up to 1"))
-    return found
+        slots.append(Slot("weights", "float32", ("B", "M"), "how much each pattern counted, adding up to 1"))
+    return slots
 
 
 def bag_shape(predictor: Predictor) -> tuple[int | str, ...]:
-    """The leading shape of what is said of every pattern.
+    """Return the leading shape of inputs that describe patterns.
 
     M patterns for each of B instances; for a link M from each end; by `joint` R times, over which logits are averaged.
     """
@@ -109,7 +107,7 @@ def bag_shape(predictor: Predictor) -> tuple[int | str, ...]:
 
 
 def _name_features(predictor: Predictor) -> str:
-    """What the columns of x are."""
+    """Describe the columns of x."""
     options, spec, graph = predictor.model.options, predictor.model.inputs, predictor.tokenizer.graph
     if options.features == "constant":
         own = "the category 0"
