@@ -12,8 +12,8 @@ from gpm import GpmError, Run
 from gpm.explain.attribution import rank_patterns
 from gpm.explain.bag import Bag, Group
 from gpm.explain.by_class import FEWEST, _Ledger, _Vocabulary, _weigh, survey
+from gpm.explain.explanation import ALL, Overview, ShapeShare
 from gpm.explain.node_types import find_kinds, name_pattern
-from gpm.explain.overview import ALL, Overview, ShapeShare
 from tests.explain.conftest import Motifs
 
 pytestmark = pytest.mark.usefixtures("one_thread_for_all")
@@ -197,5 +197,5 @@ def test_what_has_no_patterns_or_no_parts_is_refused(open_run: Any, folders: Any
     other = Run.open(folders("mean"), open_run("mean").data.graph, device="cpu", other=True)
     with pytest.raises(GpmError, match="Only the training data has a split; open the run without"):
         survey(other)
-    with pytest.raises(GpmError, match="a mean readout has no attention"):
+    with pytest.raises(GpmError, match="A mean readout has no attention"):
         survey(open_run("mean"), method="attention")

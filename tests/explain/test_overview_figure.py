@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from gpm import GpmError
-from gpm.explain.overview import ALL, Overview, ShapeShare
+from gpm.explain.explanation import ALL, Overview, ShapeShare
 from gpm.explain.overview_figure import _ticks, save_overview_figure
 from gpm.patterns.shape_names import name_shape
 from tests.explain.test_figure import texts

@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 from gpm import GpmError
-from gpm.explain.explanation import Explanation
-from gpm.explain.overview import ALL, Overview, ShapeShare
+from gpm.explain.explanation import ALL, Explanation, Overview, ShapeShare
 from gpm.explain.write import (
     argument,
     file_name,
@@ -71,7 +70,7 @@ def test_every_pattern_is_told(kind: str) -> None:
         assert line.endswith(join_names(pattern.names))
     assert f"{found.walks} walks make {found.found} patterns" in lines[1]
     assert any("forbidden to the walks" in line for line in lines)
-    assert any("agree to 0.93" in line for line in lines)
+    assert any("mean cosine of their scores 0.93" in line for line in lines)
 
 
 def test_what_is_not_known_is_not_told() -> None:

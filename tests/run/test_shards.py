@@ -251,11 +251,11 @@ def copied(parts: Path, tmp_path: Path) -> Iterator[Path]:
 
 def test_missing_parts_are_named(copied: Path, tmp_path: Path) -> None:
     part_path(copied, 1, 5).unlink()
-    with pytest.raises(GpmError, match=r"part 1 of 5 is missing in .*copied: run --shard 1/5\."):
+    with pytest.raises(GpmError, match=r"Part 1 of 5 is missing in .*copied: run --shard 1/5\."):
         merge_shards(copied, tmp_path / "out.csv")
     part_path(copied, 3, 5).unlink()
     part_path(copied, 4, 5).unlink()
-    with pytest.raises(GpmError, match=r"parts 1, 3 and 4 of 5 are missing in .*: run --shard 1/5\."):
+    with pytest.raises(GpmError, match=r"Parts 1, 3 and 4 of 5 are missing in .*: run --shard 1/5\."):
         merge_shards(copied, tmp_path / "out.csv")
 
 
@@ -290,7 +290,7 @@ def test_a_damaged_part_is_not_merged(copied: Path, tmp_path: Path) -> None:
 def test_a_folder_without_parts_is_told(tmp_path: Path) -> None:
     with pytest.raises(GpmError, match="holds no parts"):
         merge_shards(tmp_path, tmp_path / "out.csv")
-    with pytest.raises(GpmError, match="there is no folder"):
+    with pytest.raises(GpmError, match="There is no folder"):
         merge_shards(tmp_path / "none", tmp_path / "out.csv")
 
 
@@ -303,8 +303,8 @@ def test_a_part_says_what_it_was_made_from(parts: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
-    [("3", "as in 3/100; got '3'"), ("a/b", "got 'a/b'"), ("-1/4", "got '-1/4'"), ("5/4", "there is no shard 5 of 4"),
-     ("4/4", "numbered from 0 to 3"), ("0/0", "between 1 and 999,999,999 shards, got 0")],
+    [("3", "as in 3/100; got '3'"), ("a/b", "got 'a/b'"), ("-1/4", "got '-1/4'"), ("5/4", "There is no shard 5 of 4"),
+     ("4/4", "numbered from 0 to 3"), ("0/0", "between 1 and 999,999,999, got 0")],
 )  # fmt: skip
 def test_a_shard_that_there_is_not_gets_a_sentence(text: str, sentence: str) -> None:
     with pytest.raises(GpmError, match=sentence):
@@ -331,9 +331,12 @@ def test_the_command_predicts_and_merges(tmp_path: Path, capsys: pytest.CaptureF
     [
         (["--shard", "0/2", "--recommend", "5", "--node", "n1"], "--shard predicts a share of all .* --recommend"),
         (["--shard", "0/2", "--nodes", "n1"], "leave out --nodes, or --shard"),
-        (["--shard", "3", "-o", "answers"], "a shard is written as its number"),
+        (["--shard", "3", "-o", "answers"], "A shard is its index, from 0 on"),
         (["--shard", "0/2"], "name the folder of the parts, as in -o answers"),
-        (["--shard", "0/2", "-o", "answers.csv"], "answers.csv is a file's name; shards are written into a folder"),
+        (
+            ["--shard", "0/2", "-o", "answers.csv"],
+            "answers.csv is the name of a file; shards are written",
+        ),
         (["--merge", "answers", "--shard", "0/2", "-o", "a.csv"], "leave out --shard, or --merge"),
         (["--merge", "answers"], "name the table to write"),
     ],

@@ -1,4 +1,4 @@
-"""Sheets: figures measured in inches, with a headline above, and below them what the looks of things mean."""
+"""Sheets: figures measured in inches, with a headline above, and a legend and a key below."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Sheet:
     bottom: float
 
     def axis(self, left: float, up: float, width: float, height: float) -> Any:
-        """Axes without a frame whose unit is an inch, so many inches from the left and above the bottom."""
+        """Add axes without a frame whose unit is an inch, so many inches from the left and above the bottom."""
         whole = self.figure.get_size_inches()
         place = (left / whole[0], (self.bottom + up) / whole[1], width / whole[0], height / whole[1])
         axis = self.figure.add_axes(place, xlim=(0, width), ylim=(0, height))
@@ -47,21 +47,21 @@ def new_sheet(
     path: Path, width: float, height: float, *, title: str, lines: Sequence[str], key: str,
     legend: Sequence[tuple[str, str, str]] = (), count: int = 1,
 ) -> Iterator[Sheet]:  # fmt: skip
-    """Give a sheet to draw on; when the block ends well, it takes the place of the file.
+    """Open a sheet to draw on; when the block ends without an error, the sheet replaces the file.
 
     Args:
         path: A .png, .svg or .pdf file.
-        width, height: Of what is drawn in the block, in inches.
-        title, lines: Stand above it.
-        key: How to read it, stands below.
+        width, height: Size of what is drawn in the block, in inches.
+        title, lines: Text above it.
+        key: How to read the figure, below it.
         legend: Names, colours and markers, above the key.
-        count: How many patterns are drawn.
+        count: Number of drawn patterns.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     if path.suffix.lower() not in FIGURES:
-        raise GpmError(f"cannot draw to {str(path)!r}; let its name end in one of {', '.join(FIGURES)}.")
+        raise GpmError(f"Cannot draw to {str(path)!r}; let its name end in one of {', '.join(FIGURES)}.")
     check_target(path, count)
     above = [part for line in lines for part in _wrap(line, int(13 * width), most=3)]
     below = _wrap(key, int(15.5 * width), most=9)
@@ -85,7 +85,7 @@ def new_sheet(
 
 
 def plain(text: str, most: int) -> str:
-    """A name as it may be drawn: on one line, without control characters, not too long."""
+    """Return a name on one line, without control characters, and cut to a length."""
     text = "".join(c if c.isprintable() else " " for c in text)
     return text if len(text) <= most else text[: most - 1] + "…"
 

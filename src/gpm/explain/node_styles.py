@@ -1,4 +1,4 @@
-"""How nodes look in figures: kinds by colour and marker, atoms by element, names where no edge leaves."""
+"""Styles of nodes in figures: types by colour and marker, atoms by element, names where no edge leaves."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _ELEMENTS = {
 
 @dataclass(frozen=True)
 class Looks:
-    """What kinds of nodes look like.
+    """Colours and markers of types of nodes.
 
     Attributes:
-        shown: Those with a look of their own; all others share one.
-        rest: Whether there are others.
-        atoms: Looks are elements: coloured as chemists do, with the symbol inside.
+        shown: Types with a look of their own; all others share one.
+        rest: True if there are others.
+        atoms: Types are elements: coloured as chemists do, with the symbol inside.
     """
 
     shown: tuple[str, ...]
@@ -48,7 +48,7 @@ class Looks:
 
     @classmethod
     def of(cls, kinds: Iterable[str], atoms: bool) -> Looks:
-        """Give a look to each kind, or to the most frequent if there are too many; nodes without a kind have none."""
+        """Give a look to each type, or to the most frequent if there are too many."""
         counts = Counter(kinds)
         unknown = counts.pop("", 0) > 0
         order = sorted(counts, key=lambda kind: (-counts[kind], kind))
@@ -56,16 +56,16 @@ class Looks:
         return cls(tuple(sorted(order[:most])), unknown or most < len(order), atoms)
 
     def look(self, kind: str) -> tuple[str, str]:
-        """Colour and marker."""
+        """Return the colour and marker of a type."""
         if self.atoms and kind:
             return _ELEMENTS.get(kind, _ELEMENT), "o"
         if kind in self.shown:
-            place = self.shown.index(kind)
-            return _COLORS[place], _MARKERS[place]
+            i = self.shown.index(kind)
+            return _COLORS[i], _MARKERS[i]
         return (_OTHER if self.shown else _PLAIN), "o"
 
     def legend(self) -> list[tuple[str, str, str]]:
-        """Name, colour and marker of each kind."""
+        """Return name, colour and marker of each type."""
         other = [("other", _OTHER, "o")] if self.rest and self.shown else []
         return [(kind, *self.look(kind)) for kind in self.shown] + other
 
@@ -84,7 +84,7 @@ def places(nodes: int, edges: Iterable[tuple[int, int]]) -> NDArray:
 
 
 def nearest(points: NDArray, share: float = 0.0) -> float:
-    """The distance of the nearest two nodes, or of a share of the nodes to their nearest; of a single node, 1."""
+    """Return the distance of the nearest two nodes, or a quantile of the distances to the nearest; 1 for one node."""
     if len(points) < 2:
         return 1.0
     distance = np.linalg.norm(points[:, None] - points, axis=-1)
@@ -93,7 +93,7 @@ def nearest(points: NDArray, share: float = 0.0) -> float:
 
 
 def room(points: NDArray, most: float, share: float = 0.6) -> float:
-    """The diameter in points that nodes at these places in inches may have: a share of the distance between them."""
+    """Return the diameter in points of nodes at these positions in inches: a share of the distance between them."""
     return float(np.clip(share * 72 * nearest(points, 0.25), 2.5, most))
 
 
@@ -101,17 +101,7 @@ def draw_nodes(
     axis: Any, points: NDArray, kinds: Sequence[str], looks: Looks, size: float, *,
     ringed: Sequence[int] = (), strength: Sequence[float] | None = None,
 ) -> None:  # fmt: skip
-    """Draw nodes as coloured markers, atoms with their symbols.
-
-    Args:
-        axis: Of matplotlib.
-        points: Where, in inches `[n, 2]`.
-        kinds: Of each node.
-        looks: What kinds look like.
-        size: Diameter in points.
-        ringed: Places of the nodes that get a ring.
-        strength: How full the colour of each is, 0 to 1.
-    """
+    """Draw nodes at positions in inches `[n, 2]` as markers of a diameter in points, some ringed, some paler."""
     for v, ((x, y), kind) in enumerate(zip(points, kinds, strict=True)):
         strong = 1.0 if strength is None else strength[v]
         color, marker = looks.look(kind)
@@ -128,7 +118,7 @@ def draw_nodes(
 
 
 def mix(color: str, strength: float) -> tuple[float, ...]:
-    """A colour on white: none of it at 0, all of it at 1."""
+    """Mix a colour with white: none of it at 0, all of it at 1."""
     from matplotlib.colors import to_rgb
 
     return tuple(1 - strength * (1 - c) for c in to_rgb(color))
@@ -138,7 +128,7 @@ def write_names(
     axis: Any, points: NDArray, edges: Iterable[tuple[int, int]], names: Sequence[str], size: float, *,
     ringed: Sequence[int] = (),
 ) -> list[tuple[NDArray, float]]:  # fmt: skip
-    """Write short names beside nodes of a size, where no edge leaves; return their middles and half their widths."""
+    """Write short names beside nodes, where no edge leaves; return their centres and half their widths."""
     leave: list[list[float]] = [[] for _ in names]
     for a, b in edges:
         dx, dy = points[b] - points[a]
@@ -148,11 +138,8 @@ def write_names(
     for v, name in enumerate(names):
         if not 0 < len(name) <= SHORT:
             continue
-        angle, apart, half = (
-            _widest_gap(leave[v]),
-            (size / 2 + (7 if v in ringed else 3.5)) / 72,
-            LETTER * len(name) / 2,
-        )
+        apart, half = (size / 2 + (7 if v in ringed else 3.5)) / 72, LETTER * len(name) / 2
+        angle = _widest_gap(leave[v])
         toward = np.array([math.cos(angle), math.sin(angle)])
         side = np.sign(toward) * (np.abs(toward) > 0.4)
         middle = points[v] + apart * toward + side * (half, 0.04)
@@ -162,7 +149,7 @@ def write_names(
 
 
 def _widest_gap(angles: list[float]) -> float:
-    """The direction that is the farthest from those of edges."""
+    """Return the direction that is the farthest from those of edges."""
     if not angles:
         return math.pi / 2
     order = sorted(angles)

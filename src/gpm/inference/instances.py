@@ -66,31 +66,16 @@ def opening_instances(run: OpenedRun, pairs: Path | None = None, *, new: bool = 
     if pairs is not None:
         with opening_pairs(pairs) as table:
             yield _pairs_of(run, table, pairs)
-    elif new:
-        ids = run.find(new=True)
-        yield Instances(len(ids), lambda first, last: [ids[first:last]])
-    elif level == "node" or graph.graph_ptr is None:
-        yield Instances(graph.num_nodes if level == "node" else 1, _count)
+    elif level == "node" and not new:
+        yield Instances(graph.num_nodes, _count)
     else:
-        pointer = graph.graph_ptr
-        total = sum(map(len, _filled(pointer, 0, graph.num_graphs)))
-        yield Instances(total, lambda first, last: _filled(pointer, first, last))
+        ids = run.find(new=new)
+        yield Instances(len(ids), lambda first, last: [ids[first:last]])
 
 
 def _count(first: int, last: int) -> Iterator[NDArray]:
     for begin in range(first, last, _BLOCK):
         yield np.arange(begin, min(begin + _BLOCK, last))
-
-
-def _filled(pointer: NDArray, first: int, last: int) -> Iterator[NDArray]:
-    """Count the graphs that have nodes and yield those from `first` to `last - 1`."""
-    seen = 0
-    for begin in range(0, len(pointer) - 1, _BLOCK):
-        ids = begin + np.flatnonzero(np.diff(pointer[begin : begin + _BLOCK + 1]))
-        yield ids[max(0, first - seen) : max(0, last - seen)]
-        seen += len(ids)
-        if seen >= last:
-            return
 
 
 def _pairs_of(run: OpenedRun, table: PairTable, path: Path) -> Instances:

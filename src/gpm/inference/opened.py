@@ -172,8 +172,9 @@ class OpenedRun:
     @property
     def pattern_predictor(self) -> Predictor:
         """The model, which must read patterns."""
-        if not isinstance(self.predictor, Predictor):
+        if self.config.model != "gpm":
             raise GpmError(f"{self.folder} holds a {self.config.model}, which reads no patterns; use a run of a gpm.")
+        assert isinstance(self.predictor, Predictor)
         return self.predictor
 
     def predictor_for(self, graph: Graph) -> Predicts:

@@ -42,16 +42,7 @@ if TYPE_CHECKING:
 class Run(OpenedRun):
     """A trained model in its folder: open it, evaluate it, predict with it and explain its predictions.
 
-    Data and model are loaded when first used. `Run.open` checks the folder; the constructor does not.
-
-    Args:
-        folder: The run folder.
-        data: The data to predict; by default the training data is loaded again.
-        device: The device to compute on.
-        other: `data` is not the training data: it has no split, and nothing in it is held out.
-        source: The folder or file that `data` was read from, if any.
-        home: The same run on its training data, if it is open already.
-        loaded: What need not be read from the folder.
+    Use `Run.open`, which checks the folder. Data and model are loaded when first used.
     """
 
     @classmethod
@@ -63,7 +54,7 @@ class Run(OpenedRun):
         device: str = "auto",
         other: bool = False,
         home: Self | None = None,
-    ) -> Self:
+    ) -> Self:  # fmt: skip
         """Open a run folder.
 
         Args:

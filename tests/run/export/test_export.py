@@ -23,10 +23,9 @@ from gpm.nn import InputSpec
 from gpm.nn.predictor import Predictor
 from gpm.run.export import export_run, make_inputs
 from gpm.run.export import program_file as export
-from gpm.run.export.example_inputs import InputMaker
 from gpm.run.export.program import ExportedMachine
 from gpm.run.export.program_file import export_program
-from gpm.run.export.signature import list_inputs, list_outputs
+from gpm.run.export.program_inputs import InputMaker, list_inputs, list_outputs
 from gpm.tasks import ClassTask, LinkTask, Task, ValueTask
 
 NODES, DOCS = 24, Path(__file__).parents[3] / "docs" / "export.md"

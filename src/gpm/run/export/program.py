@@ -87,7 +87,7 @@ class ExportedMachine(nn.Module):
         shape: Tensor | None = None,
         sizes: Tensor | None = None,
     ) -> dict[str, Tensor]:
-        """Return logits, predictions and, if the readout has them, pattern weights; see `gpm.run.export.signature`."""
+        """Return logits, predictions and, if the readout has them, pattern weights; see `list_inputs`."""
         walks = nodes.flatten(0, -2)  # (W, S), -1 past the end
         there = (walks >= 0) | (torch.arange(walks.shape[1], device=walks.device) == 0)  # no walk is empty
         rows = self._map_nodes(x, x_offsets, x_indices, x_values)

@@ -20,9 +20,8 @@ from gpm.errors import GpmError
 from gpm.inference.predictions import Predictions
 from gpm.io.atomic import replacing
 from gpm.nn.predictor import Predictor
-from gpm.run.export.example_inputs import InputMaker, predictor_on_cpu
 from gpm.run.export.program import ExportedMachine
-from gpm.run.export.signature import LETTERS, list_inputs, list_outputs
+from gpm.run.export.program_inputs import LETTERS, InputMaker, list_inputs, list_outputs, predictor_on_cpu
 from gpm.run.run import Run
 from gpm.tasks import ClassTask, Task, ValueTask, load_task
 
