@@ -27,7 +27,7 @@ import gpm.run.shards
 from gpm import GpmError, Graph, Predictions, Run, merge_shards
 from gpm.__main__ import main
 from gpm.data.graph_files import read_pairs
-from gpm.inference.instances import Instances, _filled, opening_instances
+from gpm.inference.instances import Instances, opening_instances
 from gpm.inference.predict import Inference
 from gpm.io.publish import claiming
 from gpm.run.shards import parse_shard, part_path, share_out
@@ -358,11 +358,11 @@ def test_pairs_are_for_links_alone(tmp_path: Path, pairs: Path) -> None:
 
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=30), st.integers(1, 7), st.data())
 def test_instances_come_in_pieces_of_one_size(sizes: list[int], size: int, data: st.DataObject) -> None:
-    pointer = np.concatenate([[0], np.cumsum(sizes)])
     filled = np.flatnonzero(sizes)
     first = data.draw(st.integers(0, len(filled)))
     last = data.draw(st.integers(first, len(filled)))
-    pieces = list(Instances(len(filled), lambda a, b: _filled(pointer, a, b)).read(first, last, size))
+    blocks = Instances(len(filled), lambda a, b: [filled[i : min(i + 3, b)] for i in range(a, b, 3)])
+    pieces = list(blocks.read(first, last, size))
     assert all(len(piece) == size for piece in pieces[:-1])
     assert np.concatenate([np.zeros(0, int), *pieces]).tolist() == filled[first:last].tolist()
 

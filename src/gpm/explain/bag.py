@@ -38,10 +38,8 @@ class Bag:
     """The W walks of an instance. The prediction is the mean over the parts in which the model reads them.
 
     Attributes:
-        predictor: The model on its graph.
-        task: The meaning of its logits.
-        walks: Nodes of the walks `[W, L+1]`, -1 past the end.
-        scales: Their lengths `[W]`.
+        predictor, task: The model on its graph, and the meaning of its logits.
+        walks, scales: Nodes of the walks `[W, L+1]`, -1 past the end, and their lengths `[W]`.
         parts: The same walks, encoded, in the same order.
         hidden: A link's own edge, which no pattern sees; else None.
     """
@@ -68,8 +66,7 @@ class Bag:
         """Draw and encode the patterns that the prediction of an instance reads.
 
         Args:
-            predictor: The model on its graph.
-            task: The meaning of its logits.
+            predictor, task: The model on its graph, and the meaning of its logits.
             instance: A node or graph `[1]`, or a pair `[1, 2]`.
             seed: Seed of the walks; by default the model's own.
             graph: Another graph to walk on, with the same nodes and edge ids.

@@ -26,15 +26,9 @@ from gpm.tasks import ClassTask, ValueTask
 
 MOST = 500  # instances to explain
 RESAMPLES = 1000
+# Of each class, the instances: shares of the evidence and of the walks by shape.
+Ledger = list[tuple[NDArray, NDArray]]
 FEWEST = 3  # instances that a shape must occur in: with fewer, an interval says nothing
-
-
-@dataclass(eq=False)
-class _Ledger:
-    """Shares of evidence and of walks of the instances of one class: a row per instance, a column per shape."""
-
-    carried: list[NDArray] = field(default_factory=list)
-    chance: list[NDArray] = field(default_factory=list)
 
 
 @dataclass(eq=False)
@@ -83,14 +77,19 @@ def survey(
         raise GpmError(f"most and top must be at least 1, got {most} and {top}.")
     check_choice("part", part, PARTS)
     vocabulary = _Vocabulary(find_kinds(run.data, run.config.data))
-    ledgers: dict[str, _Ledger] = defaultdict(_Ledger)
+    ledgers: dict[str, Ledger] = defaultdict(list)
     chosen = ""
     for ranking in _rank_all(run, part, most, method, progress):
         chosen = ranking.method
-        _enter(ranking, _sort(run, ranking), vocabulary, ledgers)
+        columns = [vocabulary.find(group) for group in ranking.groups]
+        walks = np.bincount(columns, [len(group.walks) / len(ranking.bag) for group in ranking.groups])
+        for name, weights in _sort(run, ranking):
+            total = weights.sum()
+            shares = weights / total if total > 0 else 0 * weights
+            ledgers[name].append((np.bincount(columns, shares), walks))
     order = [name for name in _headings(run) if name in ledgers]
     shares = [row for name in order for row in _weigh(run, name, ledgers[name], vocabulary, top)]
-    counts = {name: len(ledgers[name].carried) for name in order}
+    counts = {name: len(ledgers[name]) for name in order}
     atoms = vocabulary.kinds is not None and vocabulary.kinds.atoms
     return Overview(run.data.title, run.data.level, chosen, part, counts, tuple(shares), atoms, run.config.seed)
 
@@ -136,20 +135,10 @@ def _sort(run: OpenedRun, ranking: Ranking) -> list[tuple[str, NDArray]]:
     return [(up, strength * (speaks > 0)), (down, strength * (speaks < 0))]
 
 
-def _enter(
-    ranking: Ranking, headings: list[tuple[str, NDArray]], vocabulary: _Vocabulary, ledgers: dict[str, _Ledger]
-) -> None:
-    columns = [vocabulary.find(group) for group in ranking.groups]
-    walks = [len(group.walks) / len(ranking.bag) for group in ranking.groups]
-    for name, weights in headings:
-        total = weights.sum()
-        ledgers[name].carried.append(np.bincount(columns, weights / total if total > 0 else 0 * weights))
-        ledgers[name].chance.append(np.bincount(columns, walks))
-
-
-def _weigh(run: OpenedRun, name: str, ledger: _Ledger, vocabulary: _Vocabulary, top: int) -> Iterator[ShapeShare]:
+def _weigh(run: OpenedRun, name: str, ledger: Ledger, vocabulary: _Vocabulary, top: int) -> Iterator[ShapeShare]:
     """Yield the heaviest shapes of one class, with intervals."""
-    carried, chance = (_matrix(rows, len(vocabulary.examples)) for rows in (ledger.carried, ledger.chance))
+    width, pairs = len(vocabulary.examples), zip(*ledger, strict=True)
+    carried, chance = (np.stack([np.pad(row, (0, width - len(row))) for row in rows]) for rows in pairs)
     random = np.random.default_rng(0)
     counts = random.multinomial(len(carried), np.full(len(carried), 1 / len(carried)), RESAMPLES)  # (R, I)
     often_met = (chance > 0).sum(0) >= FEWEST
@@ -173,7 +162,3 @@ def _weigh(run: OpenedRun, name: str, ledger: _Ledger, vocabulary: _Vocabulary, 
             kinds=() if vocabulary.kinds is None else tuple(vocabulary.kinds.of_node(group.nodes)),
             example=tuple(spell_name(run.data.graph.name(node)) for node in group.nodes),
         )  # fmt: skip
-
-
-def _matrix(rows: list[NDArray], columns: int) -> NDArray:
-    return np.stack([np.pad(row, (0, columns - len(row))) for row in rows])

@@ -34,14 +34,9 @@ def draw_alike(scales: NDArray, chosen: NDArray, draws: int, random: np.random.G
 
 @torch.no_grad()
 def trace(ranking: Ranking, shares: Sequence[float], *, insert: bool = False, draws: int = 20, seed: int = 0) -> Curve:
-    """Follow the prediction as patterns are left out with all their walks, the best first, and as random walks are.
+    """Follow the prediction as shares of the patterns are left out, or put in, with all their walks, the best first.
 
-    Args:
-        ranking: The patterns, and the class to follow.
-        shares: Shares of the patterns; at least one is kept, or put in.
-        insert: Put patterns in instead of leaving them out.
-        draws: Draws of random walks, as many of every length.
-        seed: Seed of these draws.
+    Beside it stand predictions with random walks, as many of every length. At least one pattern is kept, or put in.
     """
     bag, random = ranking.bag, np.random.default_rng(seed)
     rows = []

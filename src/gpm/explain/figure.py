@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from gpm.errors import GpmError, whole_number
 from gpm.explain.explanation import Explanation, ScoredPattern, View
-from gpm.explain.figure_sheet import ACCENT, PALE, SOFT, new_sheet, plain
-from gpm.explain.node_styles import LETTER, READABLE, SHORT, Looks, draw_nodes, mix, nearest, places, room, write_names
+from gpm.explain.figure_sheet import ACCENT, PALE, SOFT, Looks, mix, new_sheet, plain, room, widest_name, write_names
+from gpm.explain.layout import nearest, places
 from gpm.explain.write import argument
 
 _CELL, _TITLE, _DRAWING = 2.4, 0.42, 1.85  # inches: width of a pattern, heights of its title and its drawing
@@ -43,7 +43,7 @@ def save_figure(explanation: Explanation, path: Path, *, top: int = 9) -> None:
     looks = Looks.of((node.kind for node in view.nodes), view.atoms)
     with new_sheet(
         path, wide + columns * _CELL + 2 * _GAP, height, title=explanation.headline, lines=_summary(explanation),
-        key=_key(explanation), legend=[] if view.atoms and size >= READABLE else looks.legend(), count=len(shown),
+        key=_key(explanation), legend=looks.legend(size), count=len(shown),
     ) as sheet:  # fmt: skip
         whole = explanation.level == "graph"  # then a ring around everything would say nothing
         _draw_view(sheet.axis(0.1, (height - wide) / 2, wide, wide), view, looks, points, size, ring=not whole)
@@ -91,7 +91,7 @@ def _draw_view(axis: Any, view: View, looks: Looks, points: NDArray, size: float
     axis.add_collection(lines)
     ringed = [v for v, node in enumerate(view.nodes) if node.start and ring]
     strength = [1.0 if node.weight or v in ringed else 0.35 for v, node in enumerate(view.nodes)]
-    draw_nodes(axis, points, [node.kind for node in view.nodes], looks, size, ringed=ringed, strength=strength)
+    looks.draw(axis, points, [node.kind for node in view.nodes], size, ringed=ringed, strength=strength)
     if len(view.nodes) <= _FEW:
         edges = [(edge.source, edge.target) for edge in view.edges]
         write_names(axis, points, edges, [node.name for node in view.nodes], size, ringed=ringed)
@@ -108,14 +108,14 @@ def _draw_pattern(axis: Any, view: View, pattern: ScoredPattern, looks: Looks) -
     edges = sorted({_ordered(index[a], index[b]) for a, b in pattern.edges if a != b} | set(steps))
     points = places(len(names), edges)
     tall = max(float(np.ptp(points[:, 1])), 1e-6)
-    beside = 0.1 + LETTER * max((len(name) for name in names.values() if len(name) <= SHORT), default=0)
+    beside = 0.1 + widest_name(names.values())
     scale = min(1.5, _CELL - 0.1 - 2 * beside, (_DRAWING - 0.7) / tall, 0.85 / nearest(points))
     points = (_CELL / 2, _DRAWING / 2) + scale * points
     size = max(room(points, 16, 0.45), 9.0)
     for edge in edges:
         crossed = {"color": ACCENT, "lw": 2.0} if edge in steps else {"color": SOFT, "lw": 1.1, "ls": (0, (3, 2.5))}
         axis.plot(*points[list(edge)].T, zorder=1, clip_on=False, **crossed)
-    draw_nodes(axis, points, [view.nodes[v].kind for v in names], looks, size, ringed=[0])
+    looks.draw(axis, points, [view.nodes[v].kind for v in names], size, ringed=[0])
     written = write_names(axis, points, edges, list(names.values()), size, ringed=[0])
     nodes = [(point, (size / 2 + (3 if v == 0 else 0)) / 72) for v, point in enumerate(points)]
     _write_steps(axis, points, edges, steps, nodes + written)

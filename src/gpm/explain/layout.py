@@ -1,8 +1,9 @@
-"""Layout: positions of the nodes of a neighbourhood."""
+"""Layout: positions of the nodes of a neighbourhood, and of a pattern."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,12 +21,8 @@ _GAP = 1.0  # between components, in lengths of an edge
 def place_nodes(num_nodes: int, edges: NDArray, starts: Sequence[int]) -> NDArray:
     """Place nodes in the unit square `[n, 2]`: neighbours near each other, components side by side.
 
-    The same graph gets the same positions. The time grows with the square of the number of nodes.
-
-    Args:
-        num_nodes: n.
-        edges: Pairs of nodes `[E, 2]`, each once.
-        starts: Nodes that the others are laid out around, where the graph leaves a choice.
+    The same edges `[E, 2]`, each once, get the same positions, around the starts where the graph leaves a choice.
+    The time grows with the square of the number of nodes.
     """
     if not num_nodes:
         return np.empty((0, 2))
@@ -39,6 +36,28 @@ def place_nodes(num_nodes: int, edges: NDArray, starts: Sequence[int]) -> NDArra
     for nodes, placed in zip(members, _pack(boxes), strict=True):
         points[nodes] = placed
     return _fit(points)
+
+
+def places(nodes: int, edges: Iterable[tuple[int, int]]) -> NDArray:
+    """Place the nodes of a small graph around the origin `[n, 2]`, its longer side of length 1."""
+    adjacency = np.zeros((nodes, nodes), dtype=np.bool_)
+    for a, b in edges:
+        adjacency[a, b] = adjacency[b, a] = a != b
+    points = layout(adjacency) - 0.5
+    if nodes >= 5 and float(np.ptp(points[:, 1])) < 1e-6:  # a long path in zigzag, so that its edges have room
+        rank = np.argsort(np.argsort(points[:, 0]))
+        height = math.sqrt(max(0.35**2 - 1 / (nodes - 1) ** 2, 0.04))
+        points[:, 1] = height * (rank % 2 - 0.5)
+    return points
+
+
+def nearest(points: NDArray, share: float = 0.0) -> float:
+    """Return the distance of the nearest two nodes, or a quantile of the distances to the nearest; 1 for one node."""
+    if len(points) < 2:
+        return 1.0
+    distance = np.linalg.norm(points[:, None] - points, axis=-1)
+    np.fill_diagonal(distance, np.inf)
+    return max(float(np.quantile(distance.min(axis=1), share)), 1e-6)
 
 
 def _place_part(matrix: sp.csr_array, starts: NDArray) -> NDArray:

@@ -42,13 +42,11 @@ def build_view(
     Args:
         graph: The walked graph.
         starts: The explained nodes; in a graph task, any or all of its nodes.
-        patterns: Walks along the patterns, as nodes of the graph.
-        weights: Their weights; negative ones count nothing.
+        patterns, weights: Walks along the patterns, and their weights, of which negative ones count nothing.
         edges: The edges of each pattern; by default those that its walk crosses.
         level: node, link or graph.
         room: Number of nodes to draw if the patterns do not need more.
-        kinds: The types of nodes and edges.
-        labels: Returns the known label of a node, where nodes have no types.
+        kinds, labels: The types of nodes and edges; or a function that returns the known label of a node.
 
     Returns:
         The view, and the index in it of each drawn node of the graph.
@@ -124,21 +122,21 @@ def _neighbours(graph: Graph, nodes: Iterable[int]) -> list[int]:
         entries.append(np.arange(begin, min(end, begin + left)))
         left -= len(entries[-1])
     read = np.concatenate(entries)
-    near, place = np.unique(graph.indices[read], return_inverse=True)
+    near, index = np.unique(graph.indices[read], return_inverse=True)
     if graph.edge_weight is None:
         return cast(list[int], near.tolist())
-    return cast(list[int], near[np.argsort(-np.bincount(place, graph.edge_weight[read]), kind="stable")].tolist())
+    return cast(list[int], near[np.argsort(-np.bincount(index, graph.edge_weight[read]), kind="stable")].tolist())
 
 
 def _find_edges(graph: Graph, drawn: list[int]) -> NDArray[np.int64]:
     """Return all edges among the drawn nodes as pairs of indices `[E, 2]`, each once, the lower index first."""
     order = np.argsort(drawn)
-    targets, found = np.array(drawn, dtype=graph.indices.dtype)[order], [np.empty((0, 2), dtype=np.int64)]
-    for place, node in enumerate(drawn):
+    targets, pairs = np.array(drawn, dtype=graph.indices.dtype)[order], [np.empty((0, 2), dtype=np.int64)]
+    for i, node in enumerate(drawn):
         row = graph.indices[graph.indptr[node] : graph.indptr[node + 1]]  # sorted, and maybe of millions
         there = order[np.searchsorted(row, targets, side="right") > np.searchsorted(row, targets)]
-        found.append(np.stack([np.minimum(place, there), np.maximum(place, there)], axis=1))
-    edges = np.unique(np.concatenate(found), axis=0)
+        pairs.append(np.stack([np.minimum(i, there), np.maximum(i, there)], axis=1))
+    edges = np.unique(np.concatenate(pairs), axis=0)
     return edges[edges[:, 0] < edges[:, 1]]
 
 

@@ -45,8 +45,7 @@ class Kinds:
 
     Attributes:
         graph: Its features hold the types: as categories in the first column, or one-hot.
-        nodes: Names of the types of nodes.
-        edges: Names of the types of edges; empty if they have none.
+        nodes, edges: Names of the types of nodes and of edges; empty if edges have none.
         atoms: Nodes are atoms, their types elements, and edges bonds.
     """
 

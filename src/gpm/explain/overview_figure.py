@@ -11,8 +11,8 @@ import numpy as np
 
 from gpm.errors import GpmError
 from gpm.explain.explanation import ALL, Overview, ShapeShare
-from gpm.explain.figure_sheet import INK, PALE, SOFT, new_sheet, plain
-from gpm.explain.node_styles import Looks, draw_nodes, nearest, places, room
+from gpm.explain.figure_sheet import INK, PALE, SOFT, Looks, new_sheet, plain, room
+from gpm.explain.layout import nearest, places
 
 MOST_CLASSES, MOST_SHAPES, _COLUMNS = 8, 8, 3
 _PANEL, _ROW, _TITLE, _SCALE, _LEFT, _GAP = 4.3, 0.62, 0.42, 0.4, 0.2, 0.35  # inches
@@ -125,4 +125,4 @@ def _draw_glyph(axis: Any, share: ShapeShare, looks: Looks, y: float) -> None:
     points = (_GLYPH / 2 - 0.06, y) + points * min(0.72 / wide, 0.38 / tall, 0.3 / nearest(points))
     for a, b in share.edges:
         axis.plot(*points[[a, b]].T, color=SOFT, lw=1.2, zorder=1)
-    draw_nodes(axis, points, share.kinds or [""] * share.nodes, looks, room(points, 10 if share.kinds else 7))
+    looks.draw(axis, points, share.kinds or [""] * share.nodes, room(points, 10 if share.kinds else 7))

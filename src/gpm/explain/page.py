@@ -12,7 +12,7 @@ from typing import Any
 
 from gpm.errors import GpmError
 from gpm.explain.explanation import Explanation, ScoredPattern
-from gpm.explain.node_styles import places
+from gpm.explain.layout import places
 from gpm.explain.page_shell import assemble_page, check_page, read_asset
 from gpm.io.atomic import write_text
 
@@ -22,12 +22,7 @@ _UNSAFE = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
 
 def write_page(explanations: Sequence[Explanation], path: Path) -> None:
-    """Write the page of one explanation, or of several among which the reader chooses; replace an older page at once.
-
-    Args:
-        explanations: The explanations; the first is shown at first.
-        path: A file whose name ends in .html.
-    """
+    """Write the page of one explanation, or of several among which the reader chooses, to an .html file."""
     check_page(path)
     write_text(path, page_text(explanations))
 

@@ -64,14 +64,7 @@ class Calibration:
 
 
 def calibrate_run(run: OpenedRun, *, draws: int, patterns: int | None = None, progress: bool = False) -> Calibration:
-    """Fit the calibration of a run, or read it if it was fitted before.
-
-    Args:
-        run: The run; opened on other data, it is calibrated on the validation split of its training data.
-        draws: Draws of patterns, for intervals.
-        patterns: Patterns per instance; by default the whole pool.
-        progress: Show a progress bar.
-    """
+    """Fit the calibration of a run on the validation split of its training data, or read it if it was fitted before."""
     weights = hashlib.sha256((run.folder / WEIGHTS).read_bytes()).hexdigest()
     key = {"weights": weights, "patterns": patterns, "draws": draws if run.predicts_values else None}
     if (kept := _read(run.folder / FILE, key, run)) is not None:
@@ -101,15 +94,9 @@ def measure_spread(
     predictor: Predicts, inputs: Any, logits: Tensor, *, draws: int = DRAWS, patterns: int | None = None,
     progress: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Compute the standard deviation `[B, C]` of logits over independent draws of patterns.
+    """Compute the standard deviation `[B, C]` of logits over draws of patterns, the first of which gave `logits`.
 
-    Args:
-        predictor: The model on its graph. A baseline draws no patterns: its spread is 0.
-        inputs: Nodes, graphs or pairs.
-        logits: Their logits, which are the first draw.
-        draws: Number of draws, the first included.
-        patterns: Patterns per instance and draw; by default the whole pool.
-        progress: Show a progress bar for every draw.
+    A baseline draws no patterns: its spread is 0.
     """
     if whole_number(draws, "draws") < 2:
         raise GpmError(f"draws must be at least 2, since one draw has no spread, got {draws}.")
@@ -178,12 +165,7 @@ def calibration_error(task: Task, logits: Tensor, targets: Tensor, temperature: 
 def fit_intervals(task: ValueTask, logits: Tensor, targets: Tensor, spread: Tensor, draws: int) -> Calibration:
     """Fit the widths with which 9 in 10 true values lie inside their intervals.
 
-    Args:
-        task: The regression.
-        logits: `[B, C]`.
-        targets: True values `[B, C]` in their own units, NaN where unknown.
-        spread: Spread of the predictions `[B, C]`, in their own units.
-        draws: Number of draws the spread was computed from.
+    Targets (NaN where unknown) and spreads `[B, C]` are in the units of the values.
     """
     errors = (task.answers(logits) - targets).abs().numpy()
     spreads = spread.numpy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 ARRAY = ".npy"
 
 
+@dataclass(eq=False, repr=False)
 class Embeddings:
     """Vectors of nodes or graphs.
 
@@ -30,8 +32,8 @@ class Embeddings:
         vectors: float32 `[B, d]`.
     """
 
-    def __init__(self, keys: dict[str, list[Any]], vectors: NDArray[np.float32]) -> None:
-        self.keys, self.vectors = keys, vectors
+    keys: dict[str, list[Any]]
+    vectors: NDArray[np.float32]
 
     def __len__(self) -> int:
         return len(self.vectors)

@@ -111,9 +111,8 @@ class OpenedRun:
             return self._data
         config, level = self.config, self.metadata["task"]
         if config.task not in ("auto", level):
-            raise GpmError(
-                f"{self.folder} is damaged: the options are for {config.task}s, the model is for {level}s; train again."
-            )
+            fault = f"the options are for {config.task}s, the model is for {level}s"
+            raise GpmError(f"{self.folder} is damaged: {fault}; train again.")
         if not config.data:
             both = "gpm.unite(source, target)" if isinstance(self.split, DomainSplit) else "graph"
             raise GpmError(f"{self.folder} was trained on a graph in memory; give it: Run.open(folder, {both}).")
@@ -201,12 +200,9 @@ class OpenedRun:
         return self.split.pairs[ids] if isinstance(self.split, LinkSplit) else ids
 
     def find(self, names: Any = None, *, new: bool = False, level: str = "") -> NDArray[np.int64]:
-        """Find the ids of nodes or graphs by name.
+        """Find the ids of nodes or graphs by name; by default of all nodes, or of all graphs that have nodes.
 
-        Args:
-            names: One name or several; by default all nodes, or all graphs that have nodes.
-            new: Find the nodes that the training graph does not have.
-            level: node or graph; by default what the model predicts.
+        With `new`, find the nodes that the training graph does not have.
         """
         level, graph = level or self.data.level, self.data.graph
         if new:

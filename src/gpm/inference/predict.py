@@ -20,15 +20,7 @@ from gpm.tasks import Task, ValueTask, load_task
 
 @dataclass(frozen=True, eq=False)
 class Inference:
-    """A run made ready to predict some instances after others. Made by `prepare_inference`.
-
-    Attributes:
-        run: The run.
-        predictor: Its model on the graph.
-        task: The meaning of the logits.
-        calibration: Fitted on the validation split; None without calibration.
-        interval, draws, patterns, progress: As in `prepare_inference`.
-    """
+    """A run made ready by `prepare_inference` to predict some instances after others."""
 
     run: OpenedRun
     predictor: Predicts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@dataclass(eq=False, repr=False)
 class Predictions:
     """Predictions of some instances.
 
@@ -26,18 +28,13 @@ class Predictions:
         low, high: The ends of an interval for each number of a regression `[B, C]`; None without intervals.
     """
 
-    def __init__(
-        self,
-        keys: dict[str, list[Any]],
-        logits: Tensor,
-        task: Task,
-        *,
-        temperature: float = 1.0,
-        low: NDArray | None = None,
-        high: NDArray | None = None,
-    ) -> None:
-        self.keys, self.logits, self.task, self.temperature = keys, logits, task, temperature
-        self.low, self.high = low, high
+    keys: dict[str, list[Any]]
+    logits: Tensor
+    task: Task
+    _: KW_ONLY
+    temperature: float = 1.0
+    low: NDArray | None = None
+    high: NDArray | None = None
 
     @property
     def names(self) -> list[Any]:

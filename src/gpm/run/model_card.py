@@ -11,9 +11,9 @@ from gpm.io.run_files import CARD
 from gpm.tasks.metrics import METRICS
 
 _PREDICT = {
-    "node": "gpm predict . -o nodes.csv   # of every node, {said}",
+    "node": "gpm predict . -o nodes.csv   # of every node, {prediction}",
     "link": "gpm predict . --recommend 10 --node NAME   # likely new neighbours",
-    "graph": "gpm predict . -o graphs.csv  # of every graph, {said}",
+    "graph": "gpm predict . -o graphs.csv  # of every graph, {prediction}",
 }
 _SEEN = {
     "node": "The model has seen the features and edges of all nodes, but only the labels of the training split.",
@@ -25,14 +25,7 @@ _LEAKY = "Protocol paper: the walks see test edges, so do not compare this score
 
 
 def write_card(run: OpenedRun, result: dict[str, Any], paper: str = "", note: str = "") -> None:
-    """Write the model card of a run.
-
-    Args:
-        run: The run.
-        result: Its scores, as in `result.json`.
-        paper: The score of the paper, to stand beside that of the test split.
-        note: A remark on the recipe.
-    """
+    """Write the model card of a run with its `result.json`, the score of the paper and a note on the recipe."""
     config, metadata, level, graph = run.config, run.metadata, result["task"], run.data.graph
     graphs = f"{graph.num_graphs:,} graphs, " if level == "graph" else ""
     name = "Neural Graph Pattern Machine" if config.model == "gpm" else f"baseline ({config.model})"
@@ -65,7 +58,7 @@ def write_card(run: OpenedRun, result: dict[str, Any], paper: str = "", note: st
         "",
         "```sh",
         "gpm evaluate .               # score the test split again",
-        _PREDICT[level].format(said=_describe_prediction(metadata)),
+        _PREDICT[level].format(prediction=_describe_prediction(metadata)),
         "```",
         "",
         "The scores are of one split and one seed: expect another seed to differ.",

@@ -171,16 +171,12 @@ def _check_run_folder(folder: Path) -> None:
     """Refuse a folder that is not a complete run, or whose files were changed."""
     if not folder.is_dir():
         if part_of(folder).is_dir():
-            raise GpmError(
-                f"The training of {folder} is not finished; gpm train --resume {folder} continues it from "
-                f"{part_of(folder)}."
-            )
+            how = f"gpm train --resume {folder} continues it from {part_of(folder)}"
+            raise GpmError(f"The training of {folder} is not finished; {how}.")
         raise GpmError(f"There is no run folder {folder}; gpm train makes one.")
     if seeds := sorted(path.parent for path in folder.glob(f"seed-*/{CONFIG}")):
         raise GpmError(f"{folder} holds runs of several seeds; name one of them, such as {seeds[0]}.")
     for name in (CONFIG, MODEL, WEIGHTS):
         if not (folder / name).is_file():
-            raise GpmError(
-                f"{folder} has no {name}: it is not a run folder, or its training ended before the first epoch did."
-            )
+            raise GpmError(f"{folder} has no {name}: it is not a run folder, or its training ended before epoch 1.")
     check_files(folder, (CONFIG, MODEL, WEIGHTS, SPLIT))

@@ -42,13 +42,7 @@ _SAME = {"run": "another run", "data": "other data", "pairs": "another table of 
 
 @dataclass(frozen=True)
 class Part:
-    """The predictions of one shard.
-
-    Attributes:
-        path: The file.
-        first, last: The range of its instances: `first` to `last - 1`.
-        made: False if the file was there already and was left as it is.
-    """
+    """The file of a shard, with instances `first` to `last - 1`; `made` is False if it was there already."""
 
     path: Path
     first: int

@@ -34,12 +34,7 @@ def compare(source: Any, target: Any, measure: Callable[[Any, Any], float], seed
     """Compute the distance of two samples, and as a reference that of two random halves of the source.
 
     Distances grow as samples shrink, by chance alone. So both are measured between halves of the same size, and are
-    means over ten draws.
-
-    Args:
-        source, target: Arrays or sparse matrices with a row per node.
-        measure: Computes the distance of two such.
-        seed: Names the draws of the halves.
+    means over ten draws. The samples are arrays or sparse matrices with a row per node.
     """
     half = min(source.shape[0], target.shape[0]) // 2
     values, references = [], []
@@ -69,10 +64,7 @@ def compare_columns(source: Any, target: Any) -> NDArray[np.float64]:
     """Compute how far apart the means of columns are, in standard deviations over both samples `[C]`.
 
     Each sample counts alike, however large. The difference lies between -2 and 2, is positive where the target has the
-    larger mean, and is NaN where a column does not vary.
-
-    Args:
-        source, target: Features `[n, C]` and `[m, C]`, dense or sparse.
+    larger mean, and is NaN where a column does not vary. Features may be dense or sparse.
     """
     first, second = (_moments(each) for each in (source, target))
     mean, square = (first[0] + second[0]) / 2, (first[1] + second[1]) / 2

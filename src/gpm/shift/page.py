@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Sequence
 
-from gpm.explain.node_styles import nearest, places
+from gpm.explain.layout import nearest, places
 from gpm.explain.page_shell import assemble_page, read_asset
 from gpm.shift.result import Distance, Shares, Shift, TopologyShare
 from gpm.shift.verdict import RULES, TITLES
@@ -103,8 +103,8 @@ def _show_scores(shift: Shift) -> str:
         return _row(name, "?" if value is None else _number(value, metric.show(value)), bar, about)
 
     rows = [
-        show("source", "Source, validation part", source, f"{_number(scores.source_count)} nodes"),
-        show("target", "Target, test part", scores.target, f"{_number(scores.target_count)} nodes"),
+        show("source", "Source, validation split", source, f"{_number(scores.source_count)} nodes"),
+        show("target", "Target, test split", scores.target, f"{_number(scores.target_count)} nodes"),
     ]
     for rank, group in zip(_RANKS, scores.groups, strict=True):
         away = f"called target with probability {_number(group.away, f'{group.away:.2f}')} on average"

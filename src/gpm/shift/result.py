@@ -51,12 +51,8 @@ class Length:
 
 @dataclass(frozen=True)
 class Group:
-    """Test nodes of the target that are about equally far from the source.
-
-    Attributes:
-        count: Number of nodes.
-        away: Mean probability that they are of the target, by the classifier of embeddings.
-        score: The run's metric; None where it is not defined.
+    """Test nodes of the target that are about equally far from the source: how many, the mean probability that they are
+    of the target by the classifier of embeddings, and the run's metric, None where it is not defined.
     """
 
     count: int

@@ -52,9 +52,7 @@ def report_shift(run: OpenedRun, *, nodes: int = NODES, seed: int = 0, progress:
     """
     data = run.data
     if not isinstance(data, DomainData) or run.other:
-        raise GpmError(
-            f"{run.folder} has no target to compare with its source; train with --target or --shift to have one."
-        )
+        raise GpmError(f"{run.folder} has no target to compare with its source; train with --target or --shift.")
     if whole_number(nodes, "nodes") < FEWEST:
         raise GpmError(f"nodes must be at least {FEWEST}, got {nodes}.")
     sample = draw_sample(data, run.split, nodes, seed)
@@ -85,7 +83,7 @@ def _assemble(run: OpenedRun, data: DomainData, sample: Sample, outputs: Outputs
     scores = _score(run, sample, outputs, odds, notes)
     if not census.attention:
         model = f"The readout {run.config.readout}" if run.config.model == "gpm" else f"A {run.config.model}"
-        notes.append(f"{model} has no attention over patterns, so patterns are told by their frequency alone.")
+        notes.append(f"{model} has no attention over patterns, so patterns are compared by their frequency alone.")
     home, away, shared = share_out(census, sample.source, sample.target, seed)
     every = (*distances, *features, embedded)
     medians = rounded(np.median(degrees[sample.source])), rounded(np.median(degrees[sample.target]))
@@ -192,7 +190,7 @@ def _score(run: OpenedRun, sample: Sample, outputs: Outputs, odds: NDArray, note
     order = sample.test[np.argsort(odds[sample.test], kind="stable")]
     parts = np.array_split(order, GROUPS) if len(order) >= GROUPS else []
     if len(sample.test) and not parts:
-        notes.append(f"The test part of the target has {len(sample.test)} nodes, too few for {GROUPS} groups.")
+        notes.append(f"The test split of the target has {len(sample.test)} nodes, too few for {GROUPS} groups.")
     groups = [Group(len(part), rounded(torch.from_numpy(odds[part]).sigmoid().mean()), measure(part)) for part in parts]
     if any(group.score is None for group in groups):
         notes.append(f"{METRICS[metric].title} says nothing of a group whose nodes are all of one class.")

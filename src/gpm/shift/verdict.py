@@ -46,14 +46,14 @@ def _say_difference(distances: Sequence[Distance]) -> str:
 def _say_effect(distances: Sequence[Distance], scores: Scores) -> str:
     area = next(d.value for d in distances if d.name == "embeddings_auc")
     often = next(word for least, word in _AREAS if area >= least)
-    told = f"By the model's embeddings a classifier can {often} tell the two apart (AUC {area:.2f})"
+    seen = f"By the model's embeddings a classifier can {often} tell the two apart (AUC {area:.2f})"
     if often == "hardly ever":
-        told = f"By the model's embeddings a classifier can hardly tell the two apart (AUC {area:.2f})"
+        seen = f"By the model's embeddings a classifier can hardly tell the two apart (AUC {area:.2f})"
     metric = METRICS[scores.metric]
     if scores.target is None:
-        return f"{told}; how well the model does on the target is not known."
+        return f"{seen}; how well the model does on the target is not known."
     against = "" if scores.source is None else f", against {metric.show(scores.source)} on the source"
-    return f"{told}; {metric.title} on the target is {metric.show(scores.target)}{against}."
+    return f"{seen}; {metric.title} on the target is {metric.show(scores.target)}{against}."
 
 
 def _list(names: Sequence[str]) -> str:

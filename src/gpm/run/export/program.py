@@ -53,13 +53,9 @@ def _step(now: Tensor, kept: Tensor, state: Tensor) -> Tensor:
 
 
 class ExportedMachine(nn.Module):
-    """The same function as a model, on tensors alone, without dropout and gradients.
+    """The same function as a model of nodes, links or graphs, on tensors alone, without dropout and gradients.
 
-    Args:
-        model: The model; its weights are copied.
-        answers: Maps logits to probabilities, or to values in their own units.
-        level: The kind of instance: node, link or graph.
-        values: `answers` returns values rather than probabilities.
+    `answers` maps logits to probabilities or, for `values`, to values in their own units.
     """
 
     def __init__(

@@ -88,18 +88,13 @@ def describe_program(run: Run, maker: InputMaker, predicted: Predictions) -> dic
     config, task, (count, rounds) = run.config, load_task(run.metadata, None), maker.predictor.portion()
     drawn = {name: getattr(config, name) for name in ("lengths", "topology", "seed", "p", "q", "non_backtracking")}
     return {
-        "format": "gpm-program",
-        "version": FORMAT,
-        "gpm": __version__,
-        "torch": torch.__version__,
-        "task": run.data.level,
-        "classes": task.names if isinstance(task, ClassTask) else None,
-        "letters": LETTERS,
+        "format": "gpm-program", "version": FORMAT, "gpm": __version__, "torch": torch.__version__,
+        "task": run.data.level, "classes": task.names if isinstance(task, ClassTask) else None, "letters": LETTERS,
         "inputs": [asdict(each) for each in list_inputs(maker.predictor)],
         "outputs": [asdict(each) for each in list_outputs(maker.predictor, task)],
         "patterns": {"count": count, "rounds": rounds} | drawn,
         "example": {"names": predicted.names[:EXAMPLE], "logits": predicted.logits[:EXAMPLE].tolist()},
-    }
+    }  # fmt: skip
 
 
 def _choose_instances(run: Run, count: int) -> NDArray[np.int64]:

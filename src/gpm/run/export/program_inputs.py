@@ -33,14 +33,7 @@ LETTERS = {
 
 @dataclass(frozen=True)
 class Slot:
-    """One input or output tensor of a program.
-
-    Attributes:
-        name: Its keyword.
-        kind: float32, float64, int64 or bool.
-        shape: Numbers, and letters for sizes that may differ from call to call.
-        about: Description.
-    """
+    """One input or output tensor of a program; letters in its shape are sizes that may differ from call to call."""
 
     name: str
     kind: str
