@@ -11,7 +11,7 @@ import pytest
 from gpm import GpmError, Run
 from gpm.explain.attribution import rank_patterns
 from gpm.explain.bag import Bag, Group
-from gpm.explain.by_class import FEWEST, _Ledger, _Vocabulary, _weigh, survey
+from gpm.explain.by_class import FEWEST, _Vocabulary, _weigh, survey
 from gpm.explain.explanation import ALL, Overview, ShapeShare
 from gpm.explain.node_types import find_kinds, name_pattern
 from tests.explain.conftest import Motifs
@@ -121,13 +121,13 @@ def test_shapes_that_are_met_in_few_instances_are_left_out(open_run: Any, monkey
     often, rare, silent = (Group(np.array([0]), tuple(range(n)), ((0, 1),)) for n in (2, 3, 4))
     vocabulary = _Vocabulary(None)
     assert [vocabulary.find(group) for group in (often, rare, silent)] == [0, 1, 2]
-    rows = [{0: 0.5, 2: 0.0}, {0: 0.5, 2: 0.0}, {0: 0.5, 2: 0.0}, {0: 0.1, 1: 0.9, 2: 0.0}]
-    chance = [dict.fromkeys(row, 1 / len(row)) for row in rows]
-    found = list(_weigh(run, ALL, _Ledger(rows, chance), vocabulary, MANY))
+    common = np.array([0.5, 0.0, 0.0]), np.array([0.5, 0.0, 0.5])
+    ledger = [common, common, common, (np.array([0.1, 0.9]), np.full(3, 1 / 3))]
+    found = list(_weigh(run, ALL, ledger, vocabulary, MANY))
     assert [row.shape for row in found] == ["edge"]
-    assert list(_weigh(run, ALL, _Ledger(rows[2:], chance[2:]), vocabulary, MANY)) == []  # a class of two instances
+    assert list(_weigh(run, ALL, ledger[2:], vocabulary, MANY)) == []  # a class of two instances
     monkeypatch.setattr("gpm.explain.by_class.FEWEST", 1)
-    found = list(_weigh(run, ALL, _Ledger(rows, chance), vocabulary, MANY))
+    found = list(_weigh(run, ALL, ledger, vocabulary, MANY))
     assert [(row.nodes, row.carried) for row in found] == [(2, pytest.approx(0.4)), (3, pytest.approx(0.225))]
 
 

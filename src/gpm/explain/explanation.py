@@ -200,6 +200,12 @@ class Explanation:
             return f"{self.name}: {named}{self.answer:.4g}"
         return f"{self.name}: {self.classes[self.target]}, {self.answer:.1%} sure"
 
+    def argument(self, pattern: ScoredPattern) -> str:
+        """Return what a pattern speaks for."""
+        if self.kind == "value":
+            return "raises it" if pattern.argues else "lowers it"
+        return f"for {self.classes[pattern.argues]}"
+
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as plain values, as in `explanation.json` and on the page."""
         return asdict(self) | {"name": self.name, "headline": self.headline}

@@ -15,7 +15,6 @@ from gpm.errors import GpmError, whole_number
 from gpm.explain.explanation import Explanation, ScoredPattern, View
 from gpm.explain.figure_sheet import ACCENT, PALE, SOFT, Looks, mix, new_sheet, plain, room, widest_name, write_names
 from gpm.explain.layout import nearest, places
-from gpm.explain.write import argument
 
 _CELL, _TITLE, _DRAWING = 2.4, 0.42, 1.85  # inches: width of a pattern, heights of its title and its drawing
 _NARROWEST, _WIDEST, _GAP = 4.4, 6.6, 0.3  # inches: the neighbourhood, and the space beside it
@@ -129,7 +128,7 @@ def _write_title(axis: Any, explanation: Explanation, pattern: ScoredPattern, ra
     digits = 2 - math.floor(math.log10(abs(pattern.score))) if pattern.score else 2
     amount, spread = (f"{value:.{min(max(digits, 0), 6)}f}" for value in (pattern.score, pattern.spread))
     title = plain(f"{rank}. {pattern.label}", 36)
-    score = plain(f"{amount} ± {spread}, {argument(explanation, pattern)}", 42)
+    score = plain(f"{amount} ± {spread}, {explanation.argument(pattern)}", 42)
     middle = {"x": _CELL / 2, "ha": "center", "va": "center"}
     axis.text(y=_DRAWING + 0.32, s=title, fontsize=min(9, 9 * 28 / len(title)), weight="bold", **middle)
     axis.text(y=_DRAWING + 0.14, s=score, fontsize=min(8, 8 * 36 / len(score)), color=SOFT, **middle)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from gpm.explain.explanation import Explanation, Overview, ScoredPattern
+from gpm.explain.explanation import Explanation, Overview
 from gpm.graph.names import join_names
 from gpm.io.atomic import write_json
 from gpm.io.table_files import write_table
@@ -26,20 +26,13 @@ def tell(explanation: Explanation) -> list[str]:
     width = max((len(p.label) for p in e.patterns), default=0)
     for rank, p in enumerate(e.patterns, 1):
         figures = f"{rank:>4}  {p.score:>8.3g} ± {p.spread:<7.2g} {p.label:<{width}}"
-        lines.append(f"{figures}  {p.count:>3} of length {p.scale:<2} {argument(e, p):<18} {join_names(p.names)}")
+        lines.append(f"{figures}  {p.count:>3} of length {p.scale:<2} {e.argument(p):<18} {join_names(p.names)}")
     return [_printable(line) for line in (*lines, *tell_trust(e))]
 
 
 def _printable(line: str) -> str:
     """Escape control characters, which could steer a terminal: names are untrusted."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
-
-
-def argument(explanation: Explanation, pattern: ScoredPattern) -> str:
-    """Return what a pattern speaks for."""
-    if explanation.kind == "value":
-        return "raises it" if pattern.argues else "lowers it"
-    return f"for {explanation.classes[pattern.argues]}"
 
 
 def tell_trust(explanation: Explanation) -> list[str]:
@@ -89,7 +82,7 @@ def tabulate(explanations: Sequence[Explanation]) -> dict[str, list[Any]]:
     rows = [
         {
             "instance": e.name, "rank": rank, "shape": p.shape, "content": p.content, "score": p.score,
-            "spread": p.spread, "again": p.again, "argues": argument(e, p), "without": p.without, "length": p.scale,
+            "spread": p.spread, "again": p.again, "argues": e.argument(p), "without": p.without, "length": p.scale,
             "walks": p.count, "path": join_names(p.names),
         }
         for e in explanations for rank, p in enumerate(e.patterns, 1)

@@ -19,7 +19,7 @@ from gpm.graph.folder import read_extras
 from gpm.graph.graph import Graph
 
 if TYPE_CHECKING:
-    from gpm.run.run import Run
+    from gpm.inference.opened import OpenedRun as Run
 
 
 def read_given(run: Run, data: Any) -> TaskData:

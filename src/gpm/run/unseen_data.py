@@ -14,7 +14,7 @@ from gpm.graph.find import find_new
 from gpm.graph.graph import Graph
 
 if TYPE_CHECKING:
-    from gpm.run.run import Run
+    from gpm.inference.opened import OpenedRun as Run
 
 FAR = 0.5  # of the range that training had: what lies farther outside is said to be far
 
