@@ -65,7 +65,8 @@ class Kinds:
         if not self.edges or self.graph.edge_attr is None or not self.graph.num_edges:
             return [""] * len(pairs)
         entries = np.array([max(self._find(a, b), self._find(b, a)) for a, b in pairs], dtype=np.int64)
-        kinds = _read(self.graph.edge_attr, self._edge_ids(entries), self.edges)
+        ids = entries if self.graph.edge_ids is None else self.graph.edge_ids[entries]
+        kinds = _read(self.graph.edge_attr, ids, self.edges)
         return [kind if entry >= 0 else "" for kind, entry in zip(kinds, entries, strict=True)]
 
     def is_flat(self, node: int) -> bool:
@@ -83,9 +84,6 @@ class Kinds:
         row = self.graph.indices[begin : self.graph.indptr[source + 1]]
         at = int(np.searchsorted(row, target))
         return begin + at if at < len(row) and row[at] == target else -1
-
-    def _edge_ids(self, entries: NDArray) -> NDArray:
-        return entries if self.graph.edge_ids is None else self.graph.edge_ids[entries]
 
 
 def find_kinds(data: TaskData, source: str) -> Kinds | None:

@@ -64,7 +64,14 @@ class Calibration:
 
 
 def calibrate_run(run: OpenedRun, *, draws: int, patterns: int | None = None, progress: bool = False) -> Calibration:
-    """Fit the calibration of a run on the validation split of its training data, or read it if it was fitted before."""
+    """Fit the calibration of a run on the validation split of its training data, or read it if it was fitted before.
+
+    Args:
+        run: The run.
+        draws: Draws of patterns, for intervals.
+        patterns: Patterns per instance; by default the whole pool.
+        progress: Show a progress bar.
+    """
     weights = hashlib.sha256((run.folder / WEIGHTS).read_bytes()).hexdigest()
     key = {"weights": weights, "patterns": patterns, "draws": draws if run.predicts_values else None}
     if (kept := _read(run.folder / FILE, key, run)) is not None:
@@ -178,8 +185,8 @@ def fit_intervals(task: ValueTask, logits: Tensor, targets: Tensor, spread: Tens
         factor.append(_find_quantile(scores))
     fitted = Calibration({}, floor=floor, factor=factor)
     inside = {"before": spread_factor(draws) * spread, "after": fitted.widths(spread)}
-    figures = {f"inside_{when}": _share_inside(errors, width.numpy()) for when, width in inside.items()}
-    figures = {"count": len(logits)} | figures
+    held = {when: (errors <= width.numpy() * (1 + 1e-9))[~np.isnan(errors)] for when, width in inside.items()}
+    figures = {"count": len(logits)} | {f"inside_{when}": float(within.mean()) for when, within in held.items()}
     _log.info(
         "Calibrated on %d instances of the validation split: interval coverage %.1f%% before, %.1f%% after",
         len(logits), 100 * figures["inside_before"], 100 * figures["inside_after"],
@@ -196,10 +203,6 @@ def _find_quantile(scores: NDArray) -> float:
             "validation split with --split, or leave out --calibrate."
         )
     return float(np.sort(scores)[rank - 1])
-
-
-def _share_inside(errors: NDArray, widths: NDArray) -> float:
-    return float((errors <= widths * (1 + 1e-9))[~np.isnan(errors)].mean())
 
 
 def _read(path: Path, key: dict[str, Any], run: OpenedRun) -> Calibration | None:

@@ -14,7 +14,7 @@ TITLES = {
     "embeddings_auc": "told apart by embeddings",
 }  # fmt: skip
 WORDS = ("clear", "slight", "none")
-_AREAS = ((0.9, "nearly always"), (CLEAR_AUC, "mostly"), (SLIGHT_AUC, "sometimes"), (0.0, "hardly ever"))
+_AREAS = ((0.9, "nearly always"), (CLEAR_AUC, "mostly"), (SLIGHT_AUC, "sometimes"), (0.0, "hardly"))
 RULES = (
     f"A distance is called clear if it is at least {CLEAR[0]:g} above that of two halves of the source and "
     f"{CLEAR[1]:g} times as large, and slight if it is {SLIGHT[0]:g} above and {SLIGHT[1]:g} times as large. "
@@ -47,8 +47,6 @@ def _say_effect(distances: Sequence[Distance], scores: Scores) -> str:
     area = next(d.value for d in distances if d.name == "embeddings_auc")
     often = next(word for least, word in _AREAS if area >= least)
     seen = f"By the model's embeddings a classifier can {often} tell the two apart (AUC {area:.2f})"
-    if often == "hardly ever":
-        seen = f"By the model's embeddings a classifier can hardly tell the two apart (AUC {area:.2f})"
     metric = METRICS[scores.metric]
     if scores.target is None:
         return f"{seen}; how well the model does on the target is not known."
