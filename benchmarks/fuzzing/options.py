@@ -14,7 +14,7 @@ import yaml
 from fuzzing.judge import ERROR, SUCCESS, WrongAnswerError, attempt, check_nothing_left, command, listing
 from fuzzing.mutate import NUMBERS, WORDS, mutate
 from gpm.config import RANGES, Config, option_names
-from gpm.run.run import read_config, write_config
+from gpm.io.run_files import read_config, write_config
 from gpm.training.recipes import find_recipe, read_recipe, recipe_names
 
 HINTS = get_type_hints(Config)

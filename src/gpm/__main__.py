@@ -43,7 +43,7 @@ COMMANDS = {
     "embed": ("gpm.cli.verbs:embed_run", "Write the embeddings of nodes or graphs that a model makes."),
     "export": (
         "gpm.run.export:export_run",
-        "Write a trained model as a program of torch.export, after a check that it says what the run says.",
+        "Write a trained model as a program of torch.export, after a check that it predicts what the run predicts.",
     ),
     "plan": (
         "gpm.cli.plan:plan_run",

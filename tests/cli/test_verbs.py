@@ -15,7 +15,7 @@ import torch
 import gpm.training.start
 from gpm import Config, Graph, Run
 from gpm.__main__ import COMMANDS, main
-from gpm.run.run import read_config
+from gpm.io.run_files import read_config
 from gpm.training.recipes import find_recipe, recipe_names
 
 SMALL = [
@@ -228,7 +228,7 @@ def test_threads_are_those_that_are_asked_for(trained: Path, tmp_path: Path) -> 
         (["predict", "{run}", "-o", "x.docx"], "x.docx: a table is written as .csv, .tsv, .parquet, .jsonl;"),
         (["predict", "{run}", "-o", "{file}/x.csv"], "cannot write {file}/x.csv: "),
         (["predict", "{run}", "--nodes", "zz", "-o", "{folder}/x.csv"], "no node is named 'zz'."),
-        (["predict", "{folder}/none", "-o", "x.csv"], "there is no run folder {folder}/none; gpm train makes one."),
+        (["predict", "{folder}/none", "-o", "x.csv"], "There is no run folder {folder}/none; gpm train makes one."),
         (["recipes", "motfs"], "there is no recipe 'motfs'. Did you mean 'motifs'?"),
         (["data", "motfs"], "Did you mean 'motifs'?"),
         (["demo", "--ot", "x"], "there is no flag '--ot'. Did you mean '--out'?"),
@@ -382,17 +382,17 @@ def test_links_are_explained_by_their_ends(trained: Path, tmp_path: Path, capsys
         (["{run}", "--all", "--out", "{file}"], "{file} is a file; name a folder to write to."),
         (["{run}", "--node", "c", "--out", "{file}/below"], "{file}/below: Not a directory."),
         (["{run}", "--node", "zz"], "no node is named 'zz'."),
-        (["{run}", "--node", "c", "--target", "7"], "there is no class '7'. Classes: 0, 1."),
+        (["{run}", "--node", "c", "--target", "7"], "There is no class '7'. Classes: 0, 1."),
         (["{run}", "--node", "c", "--top", "0"], "top must lie between 1 and 128, got 0."),
         (
             ["{run}", "--node", "c", "--draws", "1"],
-            "draws must be at least 2, since one tells nothing of a spread, got 1.",
+            "draws must be at least 2, since one draw has no spread, got 1.",
         ),
-        (["{run}", "--node", "c", "--method", "attention"], "a mean readout has no attention over patterns; choose "),
+        (["{run}", "--node", "c", "--method", "attention"], "A mean readout has no attention over patterns; choose "),
         (["{run}", "--node", "c", "--method", "atention"], "--method: expected "),
         (["{run}", "--all", "--part", "tset"], "--part: expected 'train', 'val', 'test', got tset."),
         (["{run}", "--all", "--most", "0"], "most and top must be at least 1, got 0 and 10."),
-        (["{folder}/none", "--node", "c"], "there is no run folder {folder}/none; gpm train makes one."),
+        (["{folder}/none", "--node", "c"], "There is no run folder {folder}/none; gpm train makes one."),
         (["--node", "c"], "the following arguments are required: run."),
     ],
 )

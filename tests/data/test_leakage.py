@@ -14,7 +14,7 @@ from gpm.data.node_data import load_node_data
 from gpm.data.non_edges import drop_edges
 from gpm.data.splits import PARTS, Split
 from gpm.io.atomic import write_json
-from gpm.run.run import write_config
+from gpm.io.run_files import write_config
 
 _NAMES = [f"n{i}" for i in range(40)]
 

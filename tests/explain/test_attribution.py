@@ -143,7 +143,7 @@ def test_auto_is_banzhaf_whatever_the_readout(case: str) -> None:
 
 @pytest.mark.parametrize(
     ("case", "what"),
-    [("mean", "a mean readout"), ("sum", "a sum readout"), ("joint", "a link"), ("product", "a link")],
+    [("mean", "A mean readout"), ("sum", "A sum readout"), ("joint", "A link"), ("product", "A link")],
 )
 def test_what_has_no_attention_says_what_to_choose(case: str, what: str) -> None:
     sentence = f"^{what} has no attention over patterns; choose --method banzhaf, left-out or gradient"

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from gpm import Graph, Tokenizer
-from gpm.explain.bag import Bag, _log_odds, crossed, find_owners, group_walks
+from gpm.explain.bag import Bag, _log_odds, crossed, group_walks
 from gpm.patterns.tokenizer import Frame, Patterns
 from gpm.patterns.walks import has_edge
 from gpm.tasks import Task
@@ -332,7 +332,9 @@ def test_a_pattern_is_known_by_its_key_in_another_bag(case: str) -> None:
 def test_every_walk_has_an_owner(case: str) -> None:
     bag = make_bag(case)
     groups = group_walks(bag)
-    owner = find_owners(groups, len(bag))
+    owner = np.zeros(len(bag), dtype=np.int64)
+    for index, group in enumerate(groups):
+        owner[group.walks] = index
     assert owner.shape == (len(bag),)
     assert all(walk in groups[place].walks for walk, place in enumerate(owner.tolist()))
 

@@ -11,9 +11,9 @@ import pytest
 from gpm import GpmError, Run
 from gpm.explain.attribution import rank_patterns
 from gpm.explain.bag import Bag, Group
-from gpm.explain.by_class import FEWEST, _Ledger, _Vocabulary, _weigh, survey
+from gpm.explain.by_class import FEWEST, _Vocabulary, _weigh, survey
+from gpm.explain.explanation import ALL, Overview, ShapeShare
 from gpm.explain.node_types import find_kinds, name_pattern
-from gpm.explain.overview import ALL, Overview, ShapeShare
 from tests.explain.conftest import Motifs
 
 pytestmark = pytest.mark.usefixtures("one_thread_for_all")
@@ -121,13 +121,13 @@ def test_shapes_that_are_met_in_few_instances_are_left_out(open_run: Any, monkey
     often, rare, silent = (Group(np.array([0]), tuple(range(n)), ((0, 1),)) for n in (2, 3, 4))
     vocabulary = _Vocabulary(None)
     assert [vocabulary.find(group) for group in (often, rare, silent)] == [0, 1, 2]
-    rows = [{0: 0.5, 2: 0.0}, {0: 0.5, 2: 0.0}, {0: 0.5, 2: 0.0}, {0: 0.1, 1: 0.9, 2: 0.0}]
-    chance = [dict.fromkeys(row, 1 / len(row)) for row in rows]
-    found = list(_weigh(run, ALL, _Ledger(rows, chance), vocabulary, MANY))
+    common = np.array([0.5, 0.0, 0.0]), np.array([0.5, 0.0, 0.5])
+    ledger = [common, common, common, (np.array([0.1, 0.9]), np.full(3, 1 / 3))]
+    found = list(_weigh(run, ALL, ledger, vocabulary, MANY))
     assert [row.shape for row in found] == ["edge"]
-    assert list(_weigh(run, ALL, _Ledger(rows[2:], chance[2:]), vocabulary, MANY)) == []  # a class of two instances
+    assert list(_weigh(run, ALL, ledger[2:], vocabulary, MANY)) == []  # a class of two instances
     monkeypatch.setattr("gpm.explain.by_class.FEWEST", 1)
-    found = list(_weigh(run, ALL, _Ledger(rows, chance), vocabulary, MANY))
+    found = list(_weigh(run, ALL, ledger, vocabulary, MANY))
     assert [(row.nodes, row.carried) for row in found] == [(2, pytest.approx(0.4)), (3, pytest.approx(0.225))]
 
 
@@ -195,7 +195,7 @@ def test_what_has_no_patterns_or_no_parts_is_refused(open_run: Any, folders: Any
     with pytest.raises(GpmError, match="gcn holds a gcn, which reads no patterns"):
         survey(open_run("gcn"))
     other = Run.open(folders("mean"), open_run("mean").data.graph, device="cpu", other=True)
-    with pytest.raises(GpmError, match="the parts are of what the model was trained on"):
+    with pytest.raises(GpmError, match="Only the training data has a split; open the run without"):
         survey(other)
-    with pytest.raises(GpmError, match="a mean readout has no attention"):
+    with pytest.raises(GpmError, match="A mean readout has no attention"):
         survey(open_run("mean"), method="attention")

@@ -313,7 +313,7 @@ def test_a_class_is_asked_for_by_its_name_or_number(open_run: Any, motifs: Motif
 def test_names_that_a_run_keeps_are_used(open_run: Any) -> None:
     def named(kind: str, **facts: Any) -> tuple[str, ...]:
         run = Run(open_run(kind).folder, device="cpu")
-        run.facts |= facts
+        run.metadata |= facts
         return class_names(run)
 
     assert named("values", target_names=["age", "income"]) == ("age", "income")
@@ -324,7 +324,7 @@ def test_names_that_a_run_keeps_are_used(open_run: Any) -> None:
 
 def test_a_name_comes_before_a_number(open_run: Any) -> None:
     run = Run(open_run("nodes").folder, device="cpu")
-    run.facts |= {"class_names": ["20", "0", "10"]}  # of the classes 0, 10 and 20
+    run.metadata |= {"class_names": ["20", "0", "10"]}  # of the classes 0, 10 and 20
     assert run.explain("n20", target="20", draws=2, top=1).target == 0
 
 
@@ -354,24 +354,24 @@ def test_another_graph_is_explained_too(open_run: Any, folders: Any) -> None:
         ("mean", 40, {}, "no node 40: this graph's nodes are numbered 0 to 39."),
         ("graphs", 30, {}, "no graph '30': graphs are numbered 0 to 29."),
         ("graphs", "one", {}, "no graph 'one': graphs are numbered 0 to 29."),
-        ("graphs", EMPTY, {}, "graph 3 has no nodes, so there is nothing to explain."),
+        ("graphs", EMPTY, {}, "Graph 3 has no nodes, so there is nothing to explain."),
         ("links", 5, {}, "predicts links; name two nodes, as in --link A B."),
         ("links", "5", {}, "predicts links; name two nodes, as in --link A B."),
         ("links", "ab", {}, "predicts links; name two nodes, as in --link A B."),
         ("links", (1, 2, 3), {}, "predicts links; name two nodes, as in --link A B."),
         ("links", (1, 99), {}, "no node 99: this graph's nodes are numbered 0 to 39."),
-        ("nodes", "n20", {"target": "11"}, "there is no class '11'. Classes: 0, 10, 20."),
-        ("values", 5, {"target": "value 2"}, "there is no class 'value 2'."),
+        ("nodes", "n20", {"target": "11"}, "There is no class '11'. Classes: 0, 10, 20."),
+        ("values", 5, {"target": "value 2"}, "There is no class 'value 2'."),
         ("nodes", "n20", {"method": "atention"}, "method must be one of auto,"),
-        ("mean", 7, {"method": "attention"}, "a mean readout has no attention over patterns; choose --method "),
-        ("links", (0, 1), {"method": "attention"}, "a link has no attention over patterns; choose --method "),
+        ("mean", 7, {"method": "attention"}, "A mean readout has no attention over patterns; choose --method "),
+        ("links", (0, 1), {"method": "attention"}, "A link has no attention over patterns; choose --method "),
         ("mean", 7, {"top": 0}, "top must lie between 1 and 128, got 0."),
         ("mean", 7, {"top": 1000}, "top must lie between 1 and 128, got 1000."),
         ("mean", 7, {"top": 2.5}, "top must be a whole number, got 2.5."),
-        ("mean", 7, {"draws": 1}, "draws must be at least 2, since one tells nothing of a spread, got 1."),
+        ("mean", 7, {"draws": 1}, "draws must be at least 2, since one draw has no spread, got 1."),
         ("values", 5, {}, "predicts several values; name one with --target, as in 'value 0'."),
-        ("links", (0, 1), {"target": "nolink"}, "there is no class 'nolink'. Did you mean 'no link'?"),
-        ("gcn", 7, {}, "gcn holds a gcn, which reads no patterns; explain a run of a gpm."),
+        ("links", (0, 1), {"target": "nolink"}, "There is no class 'nolink'. Did you mean 'no link'?"),
+        ("gcn", 7, {}, "gcn holds a gcn, which reads no patterns; use a run of a gpm."),
     ],
 )
 def test_a_mistake_gets_one_sentence(

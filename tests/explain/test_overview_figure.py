@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from gpm import GpmError
-from gpm.explain.overview import ALL, Overview, ShapeShare
+from gpm.explain.explanation import ALL, Overview, ShapeShare
 from gpm.explain.overview_figure import _ticks, save_overview_figure
 from gpm.patterns.shape_names import name_shape
 from tests.explain.test_figure import texts
@@ -106,7 +106,7 @@ def test_the_scale_holds_all_bars_and_wastes_little(most: float) -> None:
 
 
 def test_an_overview_without_shapes_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(GpmError, match="the overview of Houses has no shapes"):
+    with pytest.raises(GpmError, match="The overview of Houses has no shapes"):
         save_overview_figure(make_overview([]), tmp_path / "figure.svg")
 
 

@@ -449,7 +449,7 @@ def test_trust_is_told_in_words(show: Any) -> None:
         f"without random walks, as many of every length, to {answer - trust.random_drop:.1%}." in told
     )
     same = "40% of the best patterns of two draws are the same"
-    assert f"Drawn anew 5 times, {same}, and their scores agree to 0.93 (at most 1)." in told
+    assert f"Drawn again 5 times, {same}, mean cosine of their scores 0.93." in told
 
 
 @pytest.mark.parametrize("kind", ["labels", "link", "value"])

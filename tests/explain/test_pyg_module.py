@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric.data import Batch
 
 from gpm import GpmError, Graph, Run
-from gpm.explain.pyg_module import PatternModule
+from gpm.explain.pyg_explainer import PatternModule
 from tests.explain.runs import EMPTY, NODES, group_graph, ring_graphs, train_small, weighted_edges, weighted_graph
 
 pytestmark = pytest.mark.usefixtures("one_thread_for_all")
@@ -63,7 +63,7 @@ def test_the_graph_is_built_as_the_runs_own_was(nodes: Run) -> None:
     assert torch.equal(module(x.float(), edges, edge_weight=weight), nodes.predict().logits)
     assert module.open(x, edges, edge_weight=weight)[0].tokenizer is nodes.predictor.tokenizer  # type: ignore[attr-defined]
     assert not torch.equal(module(x, edges, edge_weight=weight.flip(0)), nodes.predict().logits)
-    with pytest.raises(GpmError, match="the run's graph has weights on its edges; give edge_weight too"):
+    with pytest.raises(GpmError, match="The run's graph has weights on its edges; give edge_weight too"):
         module(x, edges)
 
 
@@ -158,7 +158,7 @@ def test_values_are_in_their_own_units(tmp_path: Path) -> None:
     for options, sentence in (
         ({"return_type": "probs"}, "predicts values, which have no probabilities; leave return_type at raw"),
         ({"return_type": "logits"}, "return_type must be one of raw, probs, log_probs, got 'logits'"),
-        ({"output": 2}, "output 2 must be the place of one of several labels or values"),
+        ({"output": 2}, "output 2 must be the index of one of several labels or values"),
     ):
         with pytest.raises(GpmError, match=sentence):
             PatternModule(run, **options)  # type: ignore[arg-type]
@@ -171,8 +171,8 @@ def test_what_it_cannot_take_is_refused(nodes: Run, graphs: Run, tmp_path: Path)
     for change in ({"x": {"paper": given["x"]}}, {"edge_index": {}}, {"x": None}):
         with pytest.raises(GpmError, match="must be tensors of a graph with nodes of one kind"):
             PatternModule(graphs)(**given | change)
-    with pytest.raises(GpmError, match="output 0 must be the place of one of several labels"):
+    with pytest.raises(GpmError, match="output 0 must be the index of one of several labels"):
         PatternModule(nodes, output=0)
     network = train_small(weighted_graph(edge_weight=None), tmp_path / "gcn", model="gcn", epochs=1)
-    with pytest.raises(GpmError, match="gcn holds a gcn, which reads no patterns; explain a run of a gpm"):
+    with pytest.raises(GpmError, match="gcn holds a gcn, which reads no patterns; use a run of a gpm"):
         PatternModule(network)

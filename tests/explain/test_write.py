@@ -15,10 +15,8 @@ import numpy as np
 import pytest
 
 from gpm import GpmError
-from gpm.explain.explanation import Explanation
-from gpm.explain.overview import ALL, Overview, ShapeShare
+from gpm.explain.explanation import ALL, Explanation, Overview, ShapeShare
 from gpm.explain.write import (
-    argument,
     file_name,
     save_explanations,
     save_overview,
@@ -67,11 +65,11 @@ def test_every_pattern_is_told(kind: str) -> None:
         assert line.split()[:2] == [str(rank), f"{pattern.score:.3g}"]
         assert f"± {pattern.spread:.2g}" in line
         assert pattern.label in line
-        assert argument(found, pattern) in line
+        assert found.argument(pattern) in line
         assert line.endswith(join_names(pattern.names))
     assert f"{found.walks} walks make {found.found} patterns" in lines[1]
     assert any("forbidden to the walks" in line for line in lines)
-    assert any("agree to 0.93" in line for line in lines)
+    assert any("mean cosine of their scores 0.93" in line for line in lines)
 
 
 def test_what_is_not_known_is_not_told() -> None:
@@ -97,7 +95,7 @@ def test_values_are_in_their_units_and_chances_in_percent() -> None:
 )  # fmt: skip
 def test_what_a_pattern_speaks_for(kind: str, argues: int, words: str) -> None:
     found = _tiny(kind=kind)
-    assert argument(found, replace(found.patterns[0], argues=argues)) == words
+    assert found.argument(replace(found.patterns[0], argues=argues)) == words
 
 
 # Names of files
@@ -166,7 +164,7 @@ def test_a_table_has_all_explanations_below_one_another() -> None:
     table = tabulate(some)
     assert table["instance"] == [e.name for e in some for _ in e.patterns]
     assert table["rank"] == [rank for e in some for rank in range(1, len(e.patterns) + 1)]
-    assert table["argues"] == [argument(e, p) for e in some for p in e.patterns]
+    assert table["argues"] == [e.argument(p) for e in some for p in e.patterns]
     assert len({len(column) for column in table.values()}) == 1
     assert tabulate([]) == tabulate([replace(_tiny(), patterns=())]) == {}
 

@@ -11,12 +11,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 from torch import Tensor
 
 from gpm import GpmError, Run
-from gpm.inference.calibration import FILE, HOTTEST, calibrate, calibration_error, fit_intervals, fit_temperature
+from gpm.inference.calibration import (
+    FILE,
+    HOTTEST,
+    LEVEL,
+    calibrate_run,
+    calibration_error,
+    fit_intervals,
+    fit_temperature,
+    measure_spread,
+    spread_factor,
+)
+from gpm.nn.predictor import Predictor
 from gpm.tasks import ClassTask, LinkTask, ValueTask
-from tests.small_runs import folder_of, make_graph
+from tests.small_runs import folder_of, make_graph, run_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -112,7 +124,7 @@ def test_too_few_numbers_are_said_so() -> None:
     task = ValueTask("mae", [0.0], [1.0])
     given = torch.zeros(9, 1), torch.arange(9.0)[:, None], torch.zeros(9, 1, dtype=torch.float64)
     assert fit_intervals(task, *given, draws=8).factor  # nine are just enough
-    with pytest.raises(GpmError, match="the validation part has 8 known numbers, and 9 are needed to calibrate"):
+    with pytest.raises(GpmError, match="The validation split has 8 known values, and 9 are needed to calibrate"):
         fit_intervals(task, *(part[:8] for part in given), draws=8)
 
 
@@ -128,15 +140,15 @@ def test_it_is_found_once_and_kept(
 ) -> None:
     with caplog.at_level(logging.INFO, "gpm"):
         first = Run.open(copied, device="cpu").predict(calibrate=True)
-    assert "calibrated on 48 of the validation part: temperature " in caplog.text
+    assert "Calibrated on 48 instances of the validation split: temperature " in caplog.text
     assert "ECE" in caplog.text
     kept = json.loads((copied / FILE).read_text())
     assert kept["temperature"] == first.temperature
     assert set(kept["figures"]) == {"count", "ece_before", "ece_after", "nll_before", "nll_after"}
     monkeypatch.setattr("gpm.inference.calibration.fit_temperature", lambda *_: pytest.fail("found again"))
     assert Run.open(copied, device="cpu").predict(calibrate=True).temperature == first.temperature
-    moved = Run.open(copied, make_graph(), device="cpu", other=True)  # no data is needed any more
-    moved.__dict__["home"] = None
+    shutil.rmtree(copied.parent / "graph", ignore_errors=True)
+    moved = Run.open(copied, make_graph(), device="cpu", other=True, home=Run(copied / "none"))  # no data is needed now
     assert moved.predict(calibrate=True).temperature == first.temperature
 
 
@@ -149,11 +161,11 @@ def test_it_is_found_once_and_kept(
 )  # fmt: skip
 def test_a_file_that_is_damaged_or_of_another_model_is_not_believed(copied: Path, change: dict | None) -> None:
     run = Run.open(copied, device="cpu")
-    truth = calibrate(run, draws=8)
+    truth = calibrate_run(run, draws=8)
     kept = json.loads((copied / FILE).read_text())
     (copied / FILE).write_text("[" if change is None else json.dumps(kept | change))
-    assert calibrate(run, draws=8) == truth
-    assert json.loads((copied / FILE).read_text()) == kept  # and it is mended
+    assert calibrate_run(run, draws=8) == truth
+    assert json.loads((copied / FILE).read_text()) == kept  # and it is written again
 
 
 def test_another_number_of_patterns_is_calibrated_anew(copied: Path) -> None:
@@ -164,7 +176,7 @@ def test_another_number_of_patterns_is_calibrated_anew(copied: Path) -> None:
 def test_without_the_data_it_says_what_is_missing(copied: Path) -> None:
     run = Run.open(copied, make_graph(), device="cpu", other=True)
     run.home.config.__dict__["data"] = ""
-    with pytest.raises(GpmError, match=r"calibration needs the validation part of what .* was trained on: .* memory"):
+    with pytest.raises(GpmError, match=r"Calibration needs the validation split that .* was trained with: .* memory"):
         run.predict(calibrate=True)
     assert not (copied / FILE).exists()
 
@@ -177,4 +189,40 @@ def test_a_folder_that_cannot_be_written_to_does_not_stop_it(
 
     monkeypatch.setattr("gpm.inference.calibration.write_json", refuse)
     assert Run.open(copied, device="cpu").predict(calibrate=True).temperature != 1
-    assert "the calibration is not kept: cannot write" in caplog.text
+    assert "The calibration is not kept: cannot write" in caplog.text
+
+
+def test_the_spread_is_the_deviation_over_independent_draws() -> None:
+    run = run_of("values")
+    assert isinstance(run.predictor, Predictor)
+    nodes = np.arange(20)
+    own = run.predictor.logits(nodes)
+    spread = measure_spread(run.predictor, nodes, own, draws=4)
+    assert spread.shape == own.shape
+    assert (spread > 0).any()
+    torch.testing.assert_close(measure_spread(run.predictor, nodes, own, draws=4), spread)  # the same draws again
+    torch.testing.assert_close(run.predictor.logits(nodes), own)  # and the run's own patterns are untouched
+    wide = measure_spread(run.predictor, nodes, run.predictor.logits(nodes, patterns=3), draws=4, patterns=3)
+    assert wide.mean() > spread.mean()  # fewer patterns, more chance
+
+
+def test_a_baseline_draws_nothing() -> None:
+    run = run_of("gcn")
+    nodes = np.arange(5)
+    spread = measure_spread(run.predictor, nodes, run.predictor.logits(nodes))
+    assert spread.tolist() == [[0.0] * 3] * 5
+
+
+def test_one_draw_tells_nothing() -> None:
+    run = run_of("values")
+    with pytest.raises(GpmError, match="draws must be at least 2, since one draw has no spread, got 1"):
+        measure_spread(run.predictor, np.arange(2), torch.zeros(2, 1), draws=1)
+
+
+def test_few_draws_are_allowed_for() -> None:
+    """A deviation of few draws is itself uncertain: with Student's t, 9 in 10 intervals still hold the mean."""
+    assert spread_factor(8) == pytest.approx(stats.t.ppf(0.95, 7))
+    random = np.random.default_rng(0)
+    draws = random.normal(size=(200_000, 4))
+    inside = np.abs(random.normal(size=200_000)) <= spread_factor(4) * draws.std(1, ddof=1)
+    assert inside.mean() == pytest.approx(LEVEL, abs=0.01)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpm.run.model_card import _describe_said, _name_outputs
+from gpm.run.model_card import _describe_prediction, _name_outputs
 from tests.small_runs import run_of
 
 
@@ -30,7 +30,7 @@ from tests.small_runs import run_of
 )
 def test_outputs_have_the_users_names(facts: dict[str, Any], outputs: list[str], said: str) -> None:
     assert _name_outputs(facts) == outputs
-    assert _describe_said(facts) == said
+    assert _describe_prediction(facts) == said
 
 
 def test_of_many_names_the_first_are_shown() -> None:

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from gpm import GpmError, Graph, Predictions, Run, train
-from gpm.inference.model_json import FORMAT
-from gpm.run.run import read_config, write_config
+from gpm.inference.model_files import FORMAT
+from gpm.io.run_files import read_config, write_config
 from gpm.tasks import ClassTask
 
 NODES = 40
@@ -59,7 +59,7 @@ def test_evaluate_gives_the_stored_figures(trained: Path) -> None:
 
 def test_a_part_that_is_not_there_is_a_mistake(trained: Path) -> None:
     for part in ("tset", "name", "digest"):
-        with pytest.raises(GpmError, match=f"there is no part '{part}'; choose train, val or test"):
+        with pytest.raises(GpmError, match=f"There is no split '{part}'; choose train, val or test"):
             Run.open(trained).evaluate(part)
     with pytest.raises(GpmError, match=r"count must lie between 3 .one per length. and the pool's 12, got 13"):
         Run.open(trained).evaluate(patterns=13)
@@ -149,7 +149,7 @@ def test_a_folder_without_its_files_is_no_run(copied: Path, missing: str) -> Non
 def test_a_folder_that_is_not_there_is_said_so(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for path in (tmp_path / "none", tmp_path / "file"):
-        with pytest.raises(GpmError, match=f"there is no run folder {path}; gpm train makes one"):
+        with pytest.raises(GpmError, match=f"There is no run folder {path}; gpm train makes one"):
             Run.open(path)
 
 
@@ -179,7 +179,7 @@ def test_damaged_json_is_refused(copied: Path, name: str, content: str, why: str
     (copied / name).write_text(content)
     run = Run.open(copied)
     with pytest.raises(GpmError, match=f"{name}.*{why}.*train again"):
-        run.facts if name == "model.json" else run.result  # noqa: B018
+        run.metadata if name == "model.json" else run.result  # noqa: B018
 
 
 def test_text_that_is_not_utf8_is_refused(copied: Path) -> None:

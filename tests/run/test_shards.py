@@ -27,8 +27,8 @@ import gpm.run.shards
 from gpm import GpmError, Graph, Predictions, Run, merge_shards
 from gpm.__main__ import main
 from gpm.data.graph_files import read_pairs
-from gpm.inference.answer import Answers
-from gpm.inference.instances import Instances, _filled, opening_instances
+from gpm.inference.instances import Instances, opening_instances
+from gpm.inference.predict import Inference
 from gpm.io.publish import claiming
 from gpm.run.shards import parse_shard, part_path, share_out
 from tests.small_runs import NODES, folder_of, make_graph, run_of
@@ -197,7 +197,7 @@ def test_a_failure_in_the_middle_leaves_nothing(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(gpm.run.shards, "ROWS", 1)
     monkeypatch.setattr(gpm.nn.predictor, "POSITIONS", 12 * 3 * 11)
     with monkeypatch.context() as patched:
-        patched.setattr(Answers, "of", _fail_later(Answers.of))
+        patched.setattr(Inference, "predict", _fail_later(Inference.predict))
         with pytest.raises(GpmError, match="enough"):
             run_of("classes").predict_shard(tmp_path, 0, COUNT)
     assert list(tmp_path.iterdir()) == []
@@ -206,7 +206,7 @@ def test_a_failure_in_the_middle_leaves_nothing(tmp_path: Path, monkeypatch: pyt
 def _fail_later(honest: Any) -> Any:
     calls = iter(range(10))
 
-    def of(answers: Answers, inputs: Any) -> Predictions:
+    def of(answers: Inference, inputs: Any) -> Predictions:
         if next(calls) == 2:
             raise GpmError("enough.")
         return honest(answers, inputs)  # type: ignore[no-any-return]
@@ -251,11 +251,11 @@ def copied(parts: Path, tmp_path: Path) -> Iterator[Path]:
 
 def test_missing_parts_are_named(copied: Path, tmp_path: Path) -> None:
     part_path(copied, 1, 5).unlink()
-    with pytest.raises(GpmError, match=r"part 1 of 5 is missing in .*copied: run --shard 1/5\."):
+    with pytest.raises(GpmError, match=r"Part 1 of 5 is missing in .*copied: run --shard 1/5\."):
         merge_shards(copied, tmp_path / "out.csv")
     part_path(copied, 3, 5).unlink()
     part_path(copied, 4, 5).unlink()
-    with pytest.raises(GpmError, match=r"parts 1, 3 and 4 of 5 are missing in .*: run --shard 1/5\."):
+    with pytest.raises(GpmError, match=r"Parts 1, 3 and 4 of 5 are missing in .*: run --shard 1/5\."):
         merge_shards(copied, tmp_path / "out.csv")
 
 
@@ -290,7 +290,7 @@ def test_a_damaged_part_is_not_merged(copied: Path, tmp_path: Path) -> None:
 def test_a_folder_without_parts_is_told(tmp_path: Path) -> None:
     with pytest.raises(GpmError, match="holds no parts"):
         merge_shards(tmp_path, tmp_path / "out.csv")
-    with pytest.raises(GpmError, match="there is no folder"):
+    with pytest.raises(GpmError, match="There is no folder"):
         merge_shards(tmp_path / "none", tmp_path / "out.csv")
 
 
@@ -298,13 +298,13 @@ def test_a_part_says_what_it_was_made_from(parts: Path) -> None:
     query = f"SELECT value FROM parquet_kv_metadata('{part_path(parts, 3, 5)}') WHERE key = 'gpm'"
     facts = json.loads(duckdb.connect().execute(query).fetchall()[0][0])
     assert (facts["shard"], facts["of"], facts["total"]) == (3, 5, NODES)
-    assert facts["data"] == run_of("classes").facts["data_digest"].partition(" ")[0]
+    assert facts["data"] == run_of("classes").metadata["data_digest"].partition(" ")[0]
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
-    [("3", "as in 3/100; got '3'"), ("a/b", "got 'a/b'"), ("-1/4", "got '-1/4'"), ("5/4", "there is no shard 5 of 4"),
-     ("4/4", "numbered from 0 to 3"), ("0/0", "between 1 and 999,999,999 shards, got 0")],
+    [("3", "as in 3/100; got '3'"), ("a/b", "got 'a/b'"), ("-1/4", "got '-1/4'"), ("5/4", "There is no shard 5 of 4"),
+     ("4/4", "numbered from 0 to 3"), ("0/0", "between 1 and 999,999,999, got 0")],
 )  # fmt: skip
 def test_a_shard_that_there_is_not_gets_a_sentence(text: str, sentence: str) -> None:
     with pytest.raises(GpmError, match=sentence):
@@ -331,9 +331,12 @@ def test_the_command_predicts_and_merges(tmp_path: Path, capsys: pytest.CaptureF
     [
         (["--shard", "0/2", "--recommend", "5", "--node", "n1"], "--shard predicts a share of all .* --recommend"),
         (["--shard", "0/2", "--nodes", "n1"], "leave out --nodes, or --shard"),
-        (["--shard", "3", "-o", "answers"], "a shard is written as its number"),
+        (["--shard", "3", "-o", "answers"], "A shard is its index, from 0 on"),
         (["--shard", "0/2"], "name the folder of the parts, as in -o answers"),
-        (["--shard", "0/2", "-o", "answers.csv"], "answers.csv is a file's name; shards are written into a folder"),
+        (
+            ["--shard", "0/2", "-o", "answers.csv"],
+            "answers.csv is the name of a file; shards are written",
+        ),
         (["--merge", "answers", "--shard", "0/2", "-o", "a.csv"], "leave out --shard, or --merge"),
         (["--merge", "answers"], "name the table to write"),
     ],
@@ -355,11 +358,11 @@ def test_pairs_are_for_links_alone(tmp_path: Path, pairs: Path) -> None:
 
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=30), st.integers(1, 7), st.data())
 def test_instances_come_in_pieces_of_one_size(sizes: list[int], size: int, data: st.DataObject) -> None:
-    pointer = np.concatenate([[0], np.cumsum(sizes)])
     filled = np.flatnonzero(sizes)
     first = data.draw(st.integers(0, len(filled)))
     last = data.draw(st.integers(first, len(filled)))
-    pieces = list(Instances(len(filled), lambda a, b: _filled(pointer, a, b)).read(first, last, size))
+    blocks = Instances(len(filled), lambda a, b: [filled[i : min(i + 3, b)] for i in range(a, b, 3)])
+    pieces = list(blocks.read(first, last, size))
     assert all(len(piece) == size for piece in pieces[:-1])
     assert np.concatenate([np.zeros(0, int), *pieces]).tolist() == filled[first:last].tolist()
 

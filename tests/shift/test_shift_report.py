@@ -170,7 +170,7 @@ def test_a_run_without_a_target_gets_a_sentence(capsys: pytest.CaptureFixture[st
     folder = plain_run().folder
     assert main(["shift", str(folder)]) == 2
     assert capsys.readouterr().err == (
-        f"gpm shift: {folder} has no target to compare with its source; train with --target or --shift to have one.\n"
+        f"gpm shift: {folder} has no target to compare with its source; train with --target or --shift.\n"
     )
     assert not (folder / "shift").exists()
 

@@ -691,7 +691,7 @@ def test_an_unfinished_run_says_so_and_can_be_asked(tmp_path: Path, monkeypatch:
         with pytest.raises(Killed):
             _train(_graph(), tmp_path / "run")
     with pytest.raises(
-        GpmError, match=r"training of .*run is not finished: gpm train --resume .*run goes on; .*run\.p"
+        GpmError, match=r"The training of .*run is not finished; gpm train --resume .*run continues it from .*run\.p"
     ):
         Run.open(tmp_path / "run")
     assert len(Run.open(tmp_path / "run.part", _graph()).predict()) == _graph().num_nodes

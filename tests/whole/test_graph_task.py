@@ -154,7 +154,7 @@ def test_the_same_graphs_given_as_others_get_the_same_answers(classified: Path) 
     for source in (without_labels, classified.parent / "graphs", str(classified.parent / "graphs")):
         other = Run.open(classified, source, other=True)
         torch.testing.assert_close(other.predict().logits, run.predict().logits)
-        with pytest.raises(GpmError, match="the parts are of what the model was trained on"):
+        with pytest.raises(GpmError, match="Only the training data has a split; open the run without"):
             other.evaluate()
 
 
@@ -357,7 +357,7 @@ def test_a_part_of_one_class_has_no_area(tmp_path: Path) -> None:
 def test_statistics_are_those_of_the_training_graphs(model: str) -> None:
     """Whatever features the other graphs have, the model that training begins with is the same."""
     from gpm.config import Config
-    from gpm.run.run import build_predictor
+    from gpm.nn.build import build_predictor
 
     rng = np.random.default_rng(0)
     pointer, edges = (

@@ -42,7 +42,7 @@ def test_the_same_is_predicted_under_paper_for_it_is_seen(tmp_path: Path) -> Non
     run = _train(random_graph(1500, 7000), tmp_path / "run", protocol="paper")
     assert run.result["test"]["roc_auc"] > 0.8
     assert "paper" in run.result["protocol"]
-    assert "no measure of quality" in (run.folder / "README.md").read_text()
+    assert "the walks see test edges" in (run.folder / "README.md").read_text()
 
 
 def test_neither_walks_nor_positions_nor_degrees_know_held_out_edges() -> None:

@@ -77,7 +77,7 @@ def test_a_run_scored_again_has_the_same_figures(trained: Path, capsys: pytest.C
     run = Run.open(trained)
     assert run.evaluate("test") == pytest.approx(run.result["test"], abs=1e-6)
     assert run.evaluate("val") == pytest.approx(run.result["val"], abs=1e-6)
-    with pytest.raises(GpmError, match="the train part holds edges alone, without non-edges to rank them by"):
+    with pytest.raises(GpmError, match="The train split has edges but no non-edges to rank them against"):
         run.evaluate("train")
     assert main(["evaluate", str(trained)]) == 0
     first, second = capsys.readouterr().out.splitlines()
@@ -212,7 +212,7 @@ def test_recommended_are_the_likeliest_that_are_no_neighbours_yet(trained: Path)
 
 def test_no_neighbours_or_fewer_cannot_be_asked_for(runs: dict[str, Path]) -> None:
     for top in (0, -1):
-        with pytest.raises(GpmError, match=rf"^at least one neighbour can be recommended, not {top}\.$"):
+        with pytest.raises(GpmError, match=rf"^The number of neighbours to recommend must be at least 1, got {top}\.$"):
             Run.open(runs["product"]).recommend("n5", top)
 
 
@@ -247,7 +247,7 @@ def test_the_links_of_another_graph_are_scored(trained: Path) -> None:
     assert found.names == [(0, 3), (0, 1)]
     assert found.probability[0] > found.probability[1]
     assert len(run.recommend(0, 4)) == 4
-    with pytest.raises(GpmError, match="the parts are of what the model was trained on"):
+    with pytest.raises(GpmError, match="Only the training data has a split; open the run without"):
         run.evaluate()
 
 
@@ -264,7 +264,7 @@ def test_the_protocol_of_the_paper_is_named_wherever_its_figures_are(
     assert visible in run.result["protocol"]
     card = (run.folder / "README.md").read_text(encoding="utf-8")
     assert visible in card
-    assert "Protocol paper: test edges were walked, so that the figure is no measure of quality." in card
+    assert "Protocol paper: the walks see test edges, so do not compare this score" in card
     assert "links, Hits@20, protocol paper" in caplog.text
     assert "do not compare: test edges are visible to the walks under protocol paper; see strict" in caplog.messages
     assert json.loads((run.folder / "model.json").read_text())["protocol"] == "paper"
@@ -275,7 +275,7 @@ def test_the_protocol_of_the_paper_is_named_wherever_its_figures_are(
 
 def test_strict_does_not_say_so(runs: dict[str, Path]) -> None:
     card = (runs["joint"] / "README.md").read_text(encoding="utf-8")
-    assert "no edge of the validation and test parts" in card
+    assert "no edge of the validation and test splits" in card
     assert "paper" not in card
 
 

@@ -49,7 +49,8 @@ def data(name: str = "", source: str = "") -> None:
 def check_source(source: str) -> list[str]:
     """Check the split of a run, or of a dataset with seed 0, and say line by line what holds."""
     from gpm.data import leakage
-    from gpm.run.run import CONFIG, RESULT, SPLIT, Run
+    from gpm.io.run_files import CONFIG, RESULT, SPLIT
+    from gpm.run.run import Run
 
     folder = Path(source).expanduser()
     if not (folder / CONFIG).is_file() or not (folder / SPLIT).is_file():

@@ -115,9 +115,9 @@ def _check_bytes(folder: Path, report: _Report, manifest: str, read: Callable[[]
 def _read(folder: Path, name: str) -> None:
     """Read a file of a run as its reader would."""
     from gpm.data.splits import Split
-    from gpm.inference.model_json import MODEL, read_facts
+    from gpm.inference.model_files import read_metadata
     from gpm.io.archives import check_zip
-    from gpm.run.run import read_config
+    from gpm.io.run_files import MODEL, read_config
 
     path = folder / name
     check_plain(path)
@@ -130,7 +130,7 @@ def _read(folder: Path, name: str) -> None:
     elif path.suffix in (".npz", ".ckpt"):
         check_zip(path)
     elif name == MODEL:
-        read_facts(folder)
+        read_metadata(folder)
     elif path.name == HEADER:
         Graph.open(path.parent)
     elif path.suffix == ".json":
@@ -139,8 +139,8 @@ def _read(folder: Path, name: str) -> None:
 
 def _check_use(folder: Path, report: _Report, below: str) -> None:
     """Check that options, weights, split and data go together."""
-    from gpm.inference.model_json import MODEL
-    from gpm.run.run import RESULT, SPLIT, WEIGHTS, Run
+    from gpm.io.run_files import MODEL, RESULT, SPLIT, WEIGHTS
+    from gpm.run.run import Run
 
     if not (folder / WEIGHTS).is_file() or not (folder / MODEL).is_file():
         return  # not one epoch is done

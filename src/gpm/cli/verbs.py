@@ -379,8 +379,9 @@ def shift_run(run: Path, out: Path | None = None, nodes: int = 2000, seed: int =
         seed: Of the draw of these nodes.
         device: auto, cpu, cuda, cuda:1 or mps.
     """
+    from gpm.explain.page_shell import check_page
     from gpm.run.run import Run
-    from gpm.shift.shift_report import PAGE, check_page, report_shift, save_shift, tell_shift
+    from gpm.shift.shift_report import PAGE, report_shift, save_shift, tell_shift
 
     if out is None and (run / "shift").is_symlink():
         raise GpmError(f"{run / 'shift'} is a symbolic link, which is not followed here; name a file with -o.")

@@ -124,17 +124,16 @@ class Estimator(Parameters):
                 raise GpmError(f"Nothing called {name!r} goes with a graph.{nearest(name, _WITH_DATA)}")
         run, folder = self.run_, Path(tempfile.mkdtemp(prefix="gpm-"))
         try:
-            x, without = options.pop("x", None), tuple(run.facts.get("target_names") or ())
+            x, without = options.pop("x", None), tuple(run.metadata.get("target_names") or ())
             tables = Tables(self.level, folder, like=self._memory.like, without=without, **options)
             given = self._read(data, x, tables)
             check_encoding(self._memory.metadata, given)
             bare = replace(given.data, graph=replace(given.data.graph, y=None))
-            other = Run.open(run.folder, bare, device=self.device, other=True)
+            other = Run.open(run.folder, bare, device=self.device, other=True, home=run)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         weakref.finalize(other, shutil.rmtree, folder, ignore_errors=True)
-        vars(other)["home"] = run
         for sentence in other.unseen():
             _log.warning("%s", sentence)
         return other, given
@@ -154,7 +153,7 @@ class Estimator(Parameters):
         )
         assert isinstance(run, Run)
         if given.source:
-            vars(run)["config"] = run.config.with_(data=given.source)
+            run = run.with_config(run.config.with_(data=given.source))
         count = data.graph.x.shape[1] if data.graph.x is not None else 0
         return self._adopt(run, Memory(classes, count, given.metadata, given.like, given.source))
 

@@ -20,7 +20,8 @@ from gpm.io.atomic import write_json
 from gpm.io.json_schema import read_checked
 from gpm.io.manifest import CHECKSUMS, check_files, list_files, write_checksums
 from gpm.io.publish import claiming, publish, scratch_for
-from gpm.run.run import CONFIG, Run, write_config
+from gpm.io.run_files import CONFIG, write_config
+from gpm.run.run import Run
 from gpm.run.workplace import check_replaceable
 from gpm.tasks import ClassTask, load_task
 

@@ -1,4 +1,4 @@
-"""A bag: the patterns of one instance, encoded once, and what the model answers when some of them are left out."""
+"""A bag: the patterns of one instance, encoded once, and the prediction when some of them are left out."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from gpm.patterns.tokenizer import Frame
 from gpm.patterns.walks import has_edge
 from gpm.tasks import ClassTask, LinkTask, Task, ValueTask
 
-MOST_NUMBERS = 1 << 22  # in one tensor of a forward pass
+MOST_NUMBERS = 1 << 22  # entries of one tensor in a forward pass
 _NONE = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Patterns that the model reads together: encoded `[M, d]`, and what the readout knows of them."""
+    """Patterns that the model reads together: encoded `[M, d]`, with their frame for the readout."""
 
     encoded: Tensor
     frame: Frame
@@ -35,15 +35,13 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Bag:
-    """The W walks of an instance. The model's answer is the mean over the parts that it reads them in.
+    """The W walks of an instance. The prediction is the mean over the parts in which the model reads them.
 
     Attributes:
-        predictor: The model on its graph.
-        task: What its logits mean.
-        walks: Nodes of the walks `[W, L+1]`, -1 past the end.
-        scales: Their lengths `[W]`.
+        predictor, task: The model on its graph, and the meaning of its logits.
+        walks, scales: Nodes of the walks `[W, L+1]`, -1 past the end, and their lengths `[W]`.
         parts: The same walks, encoded, in the same order.
-        hidden: The edge that no pattern sees: a link's own; None if there is none.
+        hidden: A link's own edge, which no pattern sees; else None.
     """
 
     predictor: Predictor
@@ -68,10 +66,9 @@ class Bag:
         """Draw and encode the patterns that the prediction of an instance reads.
 
         Args:
-            predictor: The model on its graph.
-            task: What its logits mean.
+            predictor, task: The model on its graph, and the meaning of its logits.
             instance: A node or graph `[1]`, or a pair `[1, 2]`.
-            seed: Of other walks than the model's own.
+            seed: Seed of the walks; by default the model's own.
             graph: Another graph to walk on, with the same nodes and edge ids.
             maps: The maps of all nodes, if many bags are to be drawn.
         """
@@ -98,7 +95,7 @@ class Bag:
         return len(self.walks)
 
     def logits(self, weight: Tensor | None = None) -> Tensor:
-        """Logits `[S, C]` when the walks count by S rows of weights `[S, W]`; by default all count alike, `[1, C]`."""
+        """Compute logits `[S, C]` for S rows of weights of the walks `[S, W]`; by default equal weights, `[1, C]`."""
         if weight is None:
             return torch.stack([self._read(part, None).logits for part in self.parts]).mean(0)
         weight = weight.to(self.parts[0].encoded)
@@ -118,8 +115,8 @@ class Bag:
             return model.read(part.encoded.expand(rows, -1, -1), part.frame, weight)
 
     def measure(self, logits: Tensor) -> Tensor:
-        """What evidence is counted in, `[S, C]`: values, or the log-odds of each class or label, which never saturate
-        as probabilities do. A link has two classes: that there is none, and that there is one.
+        """Turn logits into evidence `[S, C]`: values, or log-odds of each class or label, which do not saturate as
+        probabilities do. A link has two classes: "no link" and "link".
         """
         logits = logits.cpu().double()
         if isinstance(self.task, ValueTask):
@@ -129,33 +126,33 @@ class Bag:
         return logits if isinstance(self.task, ClassTask) and self.task.multilabel else _log_odds(logits)
 
     def answers(self, logits: Tensor) -> Tensor:
-        """Probabilities, or values, `[S, C]`."""
-        said = self.task.answers(logits.cpu().double()).double()
-        return torch.cat([1 - said, said], 1) if isinstance(self.task, LinkTask) else said
+        """Turn logits into probabilities, or values, `[S, C]`."""
+        answers = self.task.answers(logits.cpu().double()).double()
+        return torch.cat([1 - answers, answers], 1) if isinstance(self.task, LinkTask) else answers
 
     @property
     def classes(self) -> int:
-        """C, the classes, labels or values that evidence is for."""
+        """C, the number of classes, labels or values."""
         return 2 if isinstance(self.task, LinkTask) else self.task.outputs
 
     @torch.no_grad()
     def attention(self) -> NDArray | None:
-        """The share of the attention that each walk has `[W]`; None where the readout has none."""
-        found = [self._read(part, None).weights for part in self.parts]
-        if any(weights is None for weights in found):
+        """Return the share of the attention on each walk `[W]`; None if the readout has no attention."""
+        shares = [self._read(part, None).weights for part in self.parts]
+        if any(weights is None for weights in shares):
             return None
-        return torch.cat(found, 1)[0].cpu().double().numpy() / len(found)
+        return torch.cat(shares, 1)[0].cpu().double().numpy() / len(shares)
 
     @torch.no_grad()
     def leave_out(self, groups: Sequence[NDArray]) -> Tensor:
-        """Logits `[G, C]` without the walks of each group."""
+        """Compute logits `[G, C]` without the walks of each group."""
         weight = torch.ones(len(groups), len(self))
         for row, group in enumerate(groups):
             weight[row, group] = 0
         return self.logits(weight)
 
     def slopes(self, weight: Tensor, classes: Sequence[int]) -> NDArray:
-        """How fast the evidence grows with the weight of each walk `[S, W]`, row by row for the class of the row."""
+        """Differentiate the evidence by the weight of each walk `[S, W]`, row by row for the class of the row."""
         weight = weight.clone().requires_grad_()
         with torch.enable_grad():
             measured = self.measure(self.logits(weight))
@@ -163,13 +160,7 @@ class Bag:
         return slope.cpu().double().numpy()
 
     def put_into(self, walks: NDArray[np.int64], other: Bag, instead: NDArray[np.int64] = _NONE) -> Bag:
-        """Another bag with some walks of this one beside its own, each in the part it has here, and without others.
-
-        Args:
-            walks: Which of this bag to put in.
-            other: The other bag.
-            instead: Which of the other bag to leave out.
-        """
+        """Return another bag with some walks of this one, each in its own part, and without the walks `instead`."""
         first, before, nodes, scales, parts = 0, 0, [], [], []
         for mine, theirs in zip(self.parts, other.parts, strict=True):
             size, own = len(theirs.encoded), len(mine.encoded)
@@ -184,7 +175,7 @@ class Bag:
 
 
 def _log_odds(logits: Tensor) -> Tensor:
-    """Log-odds of every class `[S, C]`. Of the likeliest class the others are added up, of the rest all but it."""
+    """Compute the log-odds of every class `[S, C]` without loss of precision for the likeliest one."""
     best = functional.one_hot(logits.argmax(1), logits.shape[1]).bool()
     whole = logits.logsumexp(1, keepdim=True)
     below = torch.where(best, -1.0, logits - whole)  # log-probabilities of at most a half
@@ -193,9 +184,8 @@ def _log_odds(logits: Tensor) -> Tensor:
 
 
 def _join(one: Part, kept: NDArray, two: Part, put: NDArray) -> Part:
-    """Some patterns of a part, and some of another at their end."""
-    device = one.encoded.device
-    first, last = (torch.from_numpy(places).to(device) for places in (kept, put))
+    """Join some patterns of a part, and some of another."""
+    first, last = (torch.from_numpy(rows).to(one.encoded.device) for rows in (kept, put))
     sides, shares = one.frame.sides, one.frame.shares
     if sides is not None and two.frame.sides is not None:
         sides = torch.cat([sides[first], two.frame.sides[last]])
@@ -206,11 +196,11 @@ def _join(one: Part, kept: NDArray, two: Part, put: NDArray) -> Part:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Walks that pass through one and the same subgraph.
+    """Walks through the same subgraph: a pattern.
 
     Attributes:
-        walks: Their places in the bag.
-        nodes: The subgraph's nodes, in order of the first walk's visit.
+        walks: Their indices in the bag.
+        nodes: The nodes of the subgraph, in the order of the first walk.
         edges: Its edges as the model sees them, as pairs of nodes, the smaller first.
     """
 
@@ -220,28 +210,20 @@ class Group:
 
     @property
     def key(self) -> tuple[frozenset[int], tuple[tuple[int, int], ...]]:
-        """What it is, the same in every bag of a graph."""
+        """The nodes and edges, the same in every bag of a graph."""
         return frozenset(self.nodes), self.edges
 
     def adjacency(self) -> NDArray[np.bool_]:
-        """The subgraph `[n, n]`."""
-        place = {node: i for i, node in enumerate(self.nodes)}
-        matrix = np.zeros((len(place), len(place)), dtype=np.bool_)
+        """Return the adjacency matrix `[n, n]`."""
+        index = {node: i for i, node in enumerate(self.nodes)}
+        matrix = np.zeros((len(index), len(index)), dtype=np.bool_)
         for a, b in self.edges:
-            matrix[place[a], place[b]] = matrix[place[b], place[a]] = True
+            matrix[index[a], index[b]] = matrix[index[b], index[a]] = True
         return matrix
 
 
-def find_owners(groups: Sequence[Group], walks: int) -> NDArray[np.int64]:
-    """The place of the pattern that each walk of a bag belongs to."""
-    owner = np.zeros(walks, dtype=np.int64)
-    for place, group in enumerate(groups):
-        owner[group.walks] = place
-    return owner
-
-
 def crossed(walk: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """The edges that a walk crosses, each once, the smaller node first; a step in place crosses none."""
+    """Return the edges that a walk crosses, each once, the smaller node first; a step in place crosses none."""
     steps = {(min(a, b), max(a, b)) for a, b in pairwise(walk) if a != b and b >= 0}
     return tuple(sorted(steps))
 
@@ -249,24 +231,24 @@ def crossed(walk: Sequence[int]) -> tuple[tuple[int, int], ...]:
 def group_walks(bag: Bag) -> list[Group]:
     """Merge walks that the model sees as one subgraph, in order of appearance.
 
-    With topology `loops` these cross the same edges; `induced` and `shape` look at all edges among the nodes of a walk,
-    so there the same nodes make the same subgraph.
+    With topology `loops` these cross the same edges; `induced` and `shape` read all edges among the nodes of a walk, so
+    that the same nodes make the same subgraph.
     """
     inside = bag.predictor.tokenizer.topology != "loops"
-    found: dict[Any, list[int]] = {}
-    for place, walk in enumerate(bag.walks.tolist()):
+    members: dict[Any, list[int]] = {}
+    for i, walk in enumerate(bag.walks.tolist()):
         visited = frozenset(node for node in walk if node >= 0)
-        found.setdefault(visited if inside else (visited, crossed(walk)), []).append(place)
+        members.setdefault(visited if inside else (visited, crossed(walk)), []).append(i)
     groups = []
-    for places in found.values():
-        walk = bag.walks[places[0]]
-        nodes = tuple(dict.fromkeys(walk[walk >= 0].tolist()))
-        groups.append(Group(np.array(places), nodes, () if inside else crossed(walk.tolist())))
+    for walks in members.values():
+        first = bag.walks[walks[0]]
+        nodes = tuple(dict.fromkeys(first[first >= 0].tolist()))
+        groups.append(Group(np.array(walks), nodes, () if inside else crossed(first.tolist())))
     return _fill_in(bag.predictor.tokenizer.graph, groups, bag.hidden) if inside else groups
 
 
 def _fill_in(graph: Graph, groups: list[Group], hidden: tuple[int, int] | None) -> list[Group]:
-    """All edges of the graph among the nodes of each group, but a hidden one."""
+    """Add all edges of the graph among the nodes of each group, except a hidden one."""
     pairs = [[(min(a, b), max(a, b)) for i, a in enumerate(group.nodes) for b in group.nodes[:i]] for group in groups]
     flat = np.array([pair for some in pairs for pair in some], dtype=np.int64).reshape(-1, 2)
     there = has_edge(graph, flat[:, 0], flat[:, 1]) | has_edge(graph, flat[:, 1], flat[:, 0])

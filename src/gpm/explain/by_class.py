@@ -1,11 +1,10 @@
-"""The global view: over many instances, which shapes carry the evidence, against how often they are drawn."""
+"""The overview: which shapes carry the evidence over many instances, against how often they are drawn."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -17,50 +16,41 @@ from gpm.data.splits import PARTS
 from gpm.errors import GpmError, whole_number
 from gpm.explain.attribution import Ranking, rank_patterns
 from gpm.explain.bag import Bag, Group
-from gpm.explain.explainer import class_names, find_predictor
-from gpm.explain.explanation import Method, spell_name
+from gpm.explain.explainer import class_names
+from gpm.explain.explanation import ALL, Method, Overview, ShapeShare, spell_name
 from gpm.explain.node_types import Kinds, find_kinds, name_pattern
-from gpm.explain.overview import ALL, Overview, ShapeShare
 from gpm.graph.coerce import check_choice
+from gpm.inference.opened import OpenedRun
 from gpm.nn.predictor import evaluating
 from gpm.tasks import ClassTask, ValueTask
 
-if TYPE_CHECKING:
-    from gpm.run.run import Run
-
-MOST = 500  # instances that are looked at, unless more are asked for
+MOST = 500  # instances to explain
 RESAMPLES = 1000
-FEWEST = 3  # instances that a shape must be met in: below, an interval says nothing
-
-
-@dataclass(eq=False)
-class _Ledger:
-    """What the instances of one class showed: a row per instance, a column per kind of pattern."""
-
-    carried: list[dict[int, float]] = field(default_factory=list)
-    chance: list[dict[int, float]] = field(default_factory=list)
+# Of each class, the instances: shares of the evidence and of the walks by shape.
+Ledger = list[tuple[NDArray, NDArray]]
+FEWEST = 3  # instances that a shape must occur in: with fewer, an interval says nothing
 
 
 @dataclass(eq=False)
 class _Vocabulary:
-    """Kinds of patterns by name, with one pattern to show for each."""
+    """The columns of shapes by name, with one pattern to show for each."""
 
     kinds: Kinds | None
-    places: dict[tuple[str, str], int] = field(default_factory=dict)
+    columns: dict[tuple[str, str], int] = field(default_factory=dict)
     examples: list[Group] = field(default_factory=list)
 
     def find(self, group: Group) -> int:
-        """The column of a pattern."""
+        """Return the column of a pattern."""
         name = name_pattern(group.adjacency(), group.nodes, self.kinds)
-        if name not in self.places:
-            self.places[name] = len(self.places)
+        if name not in self.columns:
+            self.columns[name] = len(self.columns)
             self.examples.append(group)
-        return self.places[name]
+        return self.columns[name]
 
 
 @alone()
 def survey(
-    run: Run,
+    run: OpenedRun,
     *,
     part: str = "test",
     most: int = MOST,
@@ -68,39 +58,44 @@ def survey(
     method: Method = "auto",
     progress: bool = False,
 ) -> Overview:
-    """Find which shapes the predictions of a part rest on.
+    """Find the shapes that the predictions of a split rest on.
 
-    Of each instance, the scores of the patterns that speak for its prediction are made shares that add up to 1, and
-    added up by shape. Beside their mean over the instances of a class stands the share of the drawn walks that have the
-    shape, and the ratio of the two, the lift. Intervals are of 1,000 resamples of the instances; shapes met in fewer
-    than three of them are left out.
+    For each instance, the scores of the patterns that speak for its prediction are scaled to sum to 1, and summed by
+    shape. Their mean over the instances of a class is compared with the share of the drawn walks that have the shape;
+    the ratio of the two is the lift. Intervals are from 1,000 resamples of the instances; shapes that occur in fewer
+    than three instances are left out.
 
     Args:
         run: A trained run.
         part: train, val or test.
-        most: So many instances, drawn evenly from the part, if it has more.
+        most: Largest number of instances, spread evenly over the split.
         top: Shapes per class, the heaviest first.
         method: As for a single explanation.
-        progress: Show a bar.
+        progress: Show a progress bar.
     """
     if min(whole_number(most, "most"), whole_number(top, "top")) < 1:
         raise GpmError(f"most and top must be at least 1, got {most} and {top}.")
     check_choice("part", part, PARTS)
     vocabulary = _Vocabulary(find_kinds(run.data, run.config.data))
-    ledgers: dict[str, _Ledger] = defaultdict(_Ledger)
+    ledgers: dict[str, Ledger] = defaultdict(list)
     chosen = ""
     for ranking in _rank_all(run, part, most, method, progress):
         chosen = ranking.method
-        _enter(ranking, _sort(run, ranking), vocabulary, ledgers)
+        columns = [vocabulary.find(group) for group in ranking.groups]
+        walks = np.bincount(columns, [len(group.walks) / len(ranking.bag) for group in ranking.groups])
+        for name, weights in _sort(run, ranking):
+            total = weights.sum()
+            shares = weights / total if total > 0 else 0 * weights
+            ledgers[name].append((np.bincount(columns, shares), walks))
     order = [name for name in _headings(run) if name in ledgers]
     shares = [row for name in order for row in _weigh(run, name, ledgers[name], vocabulary, top)]
-    counts = {name: len(ledgers[name].carried) for name in order}
+    counts = {name: len(ledgers[name]) for name in order}
     atoms = vocabulary.kinds is not None and vocabulary.kinds.atoms
     return Overview(run.data.title, run.data.level, chosen, part, counts, tuple(shares), atoms, run.config.seed)
 
 
-def _rank_all(run: Run, part: str, most: int, method: Method, progress: bool) -> Iterator[Ranking]:
-    predictor = find_predictor(run)
+def _rank_all(run: OpenedRun, part: str, most: int, method: Method, progress: bool) -> Iterator[Ranking]:
+    predictor = run.pattern_predictor
     ids = getattr(run.split, part)
     if len(ids) > most:
         ids = ids[np.linspace(0, len(ids) - 1, most).astype(np.int64)]
@@ -112,27 +107,25 @@ def _rank_all(run: Run, part: str, most: int, method: Method, progress: bool) ->
         yield from (rank_patterns(bag, method, target) for target in _find_targets(run, bag))
 
 
-def _find_targets(run: Run, bag: Bag) -> list[int | None]:
-    """What is explained of an instance: its prediction, each of its labels, or each of its values."""
+def _find_targets(run: OpenedRun, bag: Bag) -> list[int | None]:
+    """Return the outputs to explain: the predicted class, each predicted label, or each value."""
     if isinstance(run.task, ClassTask) and run.task.multilabel:
         with torch.no_grad():
-            said = bag.answers(bag.logits())[0]
-        return [place for place, chance in enumerate(said.tolist()) if chance >= 0.5]
+            probability = bag.answers(bag.logits())[0]
+        return [i for i, chance in enumerate(probability.tolist()) if chance >= 0.5]
     return list(range(bag.classes)) if isinstance(run.task, ValueTask) else [None]
 
 
-def _headings(run: Run) -> tuple[str, ...]:
-    """What the columns of the view stand for: classes, or which way a value is pushed."""
+def _headings(run: OpenedRun) -> tuple[str, ...]:
+    """Return the headings of the overview: classes, or the direction in which a value is pushed."""
     names = class_names(run)
     if not isinstance(run.task, ValueTask):
         return (ALL, *names)
-    return (
-        ("raises", "lowers") if len(names) == 1 else tuple(f"{way} {n}" for n in names for way in ("raises", "lowers"))
-    )
+    return tuple(f"{way} {n}" if len(names) > 1 else way for n in names for way in ("raises", "lowers"))
 
 
-def _sort(run: Run, ranking: Ranking) -> list[tuple[str, NDArray]]:
-    """Under which headings an instance comes, and what its patterns carry there."""
+def _sort(run: OpenedRun, ranking: Ranking) -> list[tuple[str, NDArray]]:
+    """Return the headings of an instance, and the weights of its patterns under each."""
     names, scores = _headings(run), ranking.scores
     if not isinstance(run.task, ValueTask):
         return [(name, scores.clip(0)) for name in (ALL, names[1 + ranking.target])]
@@ -142,22 +135,10 @@ def _sort(run: Run, ranking: Ranking) -> list[tuple[str, NDArray]]:
     return [(up, strength * (speaks > 0)), (down, strength * (speaks < 0))]
 
 
-def _enter(
-    ranking: Ranking, headings: list[tuple[str, NDArray]], vocabulary: _Vocabulary, ledgers: dict[str, _Ledger]
-) -> None:
-    columns = [vocabulary.find(group) for group in ranking.groups]
-    for name, weights in headings:
-        total, carried, chance = weights.sum(), defaultdict[int, float](float), defaultdict[int, float](float)
-        for column, group, weight in zip(columns, ranking.groups, weights, strict=True):
-            chance[column] += len(group.walks) / len(ranking.bag)
-            carried[column] += float(weight / total) if total > 0 else 0.0
-        ledgers[name].carried.append(carried)
-        ledgers[name].chance.append(chance)
-
-
-def _weigh(run: Run, name: str, ledger: _Ledger, vocabulary: _Vocabulary, top: int) -> Iterator[ShapeShare]:
-    """The heaviest kinds of patterns of one class, with intervals."""
-    carried, chance = (_matrix(rows, len(vocabulary.examples)) for rows in (ledger.carried, ledger.chance))
+def _weigh(run: OpenedRun, name: str, ledger: Ledger, vocabulary: _Vocabulary, top: int) -> Iterator[ShapeShare]:
+    """Yield the heaviest shapes of one class, with intervals."""
+    width, pairs = len(vocabulary.examples), zip(*ledger, strict=True)
+    carried, chance = (np.stack([np.pad(row, (0, width - len(row))) for row in rows]) for rows in pairs)
     random = np.random.default_rng(0)
     counts = random.multinomial(len(carried), np.full(len(carried), 1 / len(carried)), RESAMPLES)  # (R, I)
     often_met = (chance > 0).sum(0) >= FEWEST
@@ -165,35 +146,19 @@ def _weigh(run: Run, name: str, ledger: _Ledger, vocabulary: _Vocabulary, top: i
     order = order[often_met[order]][:top]
     drawn, often = counts @ carried[:, order] / len(carried), counts @ chance[:, order] / len(carried)
     lifts = np.divide(drawn, often, out=np.full_like(drawn, np.nan), where=often > 0)
-    labels = list(vocabulary.places)
+    labels = list(vocabulary.columns)
     for at, column in enumerate(order):
         if carried[:, column].mean() <= 0:
             return
         group = vocabulary.examples[column]
-        place = {node: i for i, node in enumerate(group.nodes)}
-        low, high = np.quantile(drawn[:, at], (0.025, 0.975))
-        lift_low, lift_high = np.nanquantile(lifts[:, at], (0.025, 0.975))
-        usual = float(chance[:, column].mean())
+        index = {node: i for i, node in enumerate(group.nodes)}
+        low, high = np.quantile(drawn[:, at], (0.025, 0.975)).tolist()
+        lift_low, lift_high = np.nanquantile(lifts[:, at], (0.025, 0.975)).tolist()
+        share, usual = float(carried[:, column].mean()), float(chance[:, column].mean())
         yield ShapeShare(
-            predicted=name,
-            shape=labels[column][0],
-            content=labels[column][1],
-            carried=float(carried[:, column].mean()),
-            low=float(low),
-            high=float(high),
-            chance=usual,
-            lift=float(carried[:, column].mean()) / usual,
-            lift_low=float(lift_low),
-            lift_high=float(lift_high),
-            nodes=len(place),
-            edges=tuple((place[a], place[b]) for a, b in group.edges),
+            predicted=name, shape=labels[column][0], content=labels[column][1], carried=share, low=low, high=high,
+            chance=usual, lift=share / usual, lift_low=lift_low, lift_high=lift_high, nodes=len(index),
+            edges=tuple((index[a], index[b]) for a, b in group.edges),
             kinds=() if vocabulary.kinds is None else tuple(vocabulary.kinds.of_node(group.nodes)),
             example=tuple(spell_name(run.data.graph.name(node)) for node in group.nodes),
-        )
-
-
-def _matrix(rows: list[dict[int, float]], columns: int) -> NDArray:
-    matrix = np.zeros((len(rows), columns))
-    for i, row in enumerate(rows):
-        matrix[i, list(row)] = list(row.values())
-    return matrix
+        )  # fmt: skip

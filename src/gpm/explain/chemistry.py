@@ -1,4 +1,4 @@
-"""Chemistry: what chemists call a pattern of atoms."""
+"""Chemical names of patterns of atoms: rings and functional groups."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _PAIRS = {("CN", "triple"): "cyano group", ("CO", "double"): "carbonyl group"}
 def name_chemical(
     adjacency: NDArray, kinds: Sequence[str], bonds: Bonds | None = None, flat: Sequence[bool] | None = None
 ) -> str | None:
-    """Name a ring or a group of atoms that chemists know; None for all else.
+    """Name a ring or a functional group; return None for any other pattern.
 
-    Where bonds are known, they must be right for the name. Without them a name says what the atoms most likely are, and
-    what cannot be told without bonds has no name.
+    Bonds, if they are known, must fit the name. Without them the name is that of the most likely group, and patterns
+    that only bonds can tell apart have no name.
 
     Args:
         adjacency: Edges of the pattern `[n, n]`, undirected.
         kinds: Elements of its atoms `[n]`.
         bonds: single, double, triple or aromatic, by the two ends, the lower first.
-        flat: Which atoms have an aromatic bond, or a double bond to C or N, anywhere in the molecule `[n]`; by default
-            only the bonds of the pattern are looked at.
+        flat: Atoms with an aromatic bond, or a double bond to C or N, anywhere in the molecule `[n]`; by default only
+            the bonds of the pattern count.
     """
     if bonds is not None and flat is None:
         ends = {end for pair, bond in bonds.items() if bond in ("double", "aromatic") for end in pair}
@@ -37,7 +37,7 @@ def name_chemical(
 
 
 def find_centre(adjacency: NDArray) -> int:
-    """The node of a star of two leaves or more that all others hang on; -1 if the graph `[n, n]` is no star."""
+    """Return the centre of a star of two leaves or more; -1 if the graph `[n, n]` is no star."""
     degrees = np.asarray(adjacency).astype(bool).sum(axis=1)
     centre, leaves = int(degrees.argmax()), len(degrees) - 1
     return centre if leaves >= 2 and degrees[centre] == leaves and degrees.sum() == 2 * leaves else -1
@@ -59,19 +59,19 @@ def _name_ring(shape: str, kinds: Sequence[str], bonds: Bonds | None, flat: Sequ
 
 
 def _is_aromatic(kinds: Sequence[str], bonds: Bonds | None, flat: Sequence[bool] | None, gives: str = "") -> bool:
-    """Whether a ring is aromatic; without bonds, that it may be.
+    """Return whether a ring is aromatic; without bonds, whether it may be.
 
-    All bonds are aromatic; or, where they are written as single and double in turn, all atoms are flat but the one that
-    gives its own electrons. Some of the double bonds may belong to rings that share atoms with this one.
+    Either all bonds are aromatic; or, written as alternating single and double bonds, all atoms are flat except the one
+    that gives its own electrons. Some of the double bonds may belong to rings that share atoms with this one.
     """
     if bonds is None:
         return True
-    found = Counter(bonds.values())
-    if "aromatic" in found:
-        return len(found) == 1
+    counts = Counter(bonds.values())
+    if "aromatic" in counts:
+        return len(counts) == 1
     assert flat is not None
     taking = [is_flat for kind, is_flat in zip(kinds, flat, strict=True) if kind != gives]
-    return all(taking) and found["double"] > 0
+    return all(taking) and counts["double"] > 0
 
 
 def _name_group(adjacency: NDArray, kinds: Sequence[str], bonds: Bonds | None) -> str | None:
@@ -81,16 +81,12 @@ def _name_group(adjacency: NDArray, kinds: Sequence[str], bonds: Bonds | None) -
     if centre < 0:
         return None
     leaves = Counter(kind for i, kind in enumerate(kinds) if i != centre)
-    doubles = sum(_is_double_to_oxygen(pair, bond, kinds) for pair, bond in (bonds or {}).items())
+    doubles = sum(bond == "double" and "O" in (kinds[a], kinds[b]) for (a, b), bond in (bonds or {}).items())
     return _name_star(kinds[centre], leaves, None if bonds is None else doubles)
 
 
-def _is_double_to_oxygen(pair: tuple[int, int], bond: str, kinds: Sequence[str]) -> bool:
-    return bond == "double" and "O" in (kinds[pair[0]], kinds[pair[1]])
-
-
 def _name_star(centre: str, leaves: Counter[str], doubles: int | None) -> str | None:
-    """Name a group by its middle atom, those around it, and how many O have a double bond to it, if that is known."""
+    """Name a group by its centre, the atoms around it, and the number of O with a double bond to it, if known."""
     size, oxygens = leaves.total(), leaves["O"]
     one_or_carbon = size == 2 or (size == 3 and leaves["C"] > 0)
     if centre == "N" and oxygens == 2 and size <= 3 and doubles != 0:

@@ -1,8 +1,9 @@
-"""Why does a model say what it says? From an instance of a run to an `Explanation`."""
+"""Explain a prediction of a run: from an instance to an `Explanation`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,22 +19,19 @@ from gpm.explain.explanation import Explanation, Method, ScoredPattern, Trust, V
 from gpm.explain.faithfulness import DELETED, INSERTED, TENTH, agree, overlap, score_again, trace, trace_edges
 from gpm.explain.neighbourhood import build_view
 from gpm.explain.node_types import Kinds, find_kinds, name_pattern
-from gpm.nn.predictor import Predictor
+from gpm.inference.opened import OpenedRun
 from gpm.patterns.walks import has_edge
 from gpm.tasks import ClassTask, LinkTask, ValueTask
 
-if TYPE_CHECKING:
-    from gpm.run.run import Run
-
-ROOM = 60  # nodes that are drawn, unless the patterns need more
-DRAWS = 5  # of all patterns anew
+ROOM = 60  # nodes to draw, unless the patterns need more
+DRAWS = 5  # independent draws of all patterns
 MOST_PATTERNS = 128
-OTHER_CLASSES, OTHER_PATTERNS = 4, 5  # that a page can switch to, and patterns for each of them
+OTHER_CLASSES, OTHER_PATTERNS = 4, 5  # classes that a page can switch to, and patterns for each of them
 
 
 @alone()
 def explain(
-    run: Run,
+    run: OpenedRun,
     name: Any,
     *,
     top: int = 10,
@@ -46,18 +44,18 @@ def explain(
 
     Args:
         run: A trained run.
-        name: A node's name, a pair of names, or a graph's number.
-        top: How many patterns to show.
+        name: A node's name, a pair of names, or a graph's id.
+        top: Number of patterns to show.
         method: banzhaf, attention, left-out or gradient, as `gpm.explain.attribution` describes them; auto is banzhaf.
-        target: The class to explain; by default the one that is predicted.
-        draws: How many times all patterns are drawn anew, to see how much scores spread and patterns agree.
+        target: The class to explain; by default the predicted one.
+        draws: Number of times all patterns are drawn again, to measure the spread of scores and how far they agree.
         room: Nodes of the neighbourhood to draw.
     """
     if not 1 <= whole_number(top, "top") <= MOST_PATTERNS:
         raise GpmError(f"top must lie between 1 and {MOST_PATTERNS}, got {top}.")
     if whole_number(draws, "draws") < 2:
-        raise GpmError(f"draws must be at least 2, since one tells nothing of a spread, got {draws}.")
-    predictor = find_predictor(run)
+        raise GpmError(f"draws must be at least 2, since one draw has no spread, got {draws}.")
+    predictor = run.pattern_predictor
     instance = find_instance(run, name)
     bag = Bag.draw(predictor, run.task, instance)
     ranking = rank_patterns(bag, method, find_target(run, target, bag))
@@ -66,32 +64,16 @@ def explain(
     return _assemble(run, instance, ranking, others, top, room)
 
 
-def find_predictor(run: Run) -> Predictor:
-    """The model, which must be one of patterns."""
-    if not isinstance(run.predictor, Predictor):
-        raise GpmError(f"{run.folder} holds a {run.config.model}, which reads no patterns; explain a run of a gpm.")
-    return run.predictor
+def find_instance(run: OpenedRun, name: Any) -> NDArray[np.int64]:
+    """Find an instance by name: a node or graph `[1]`, or a pair `[1, 2]`."""
+    instance, pointer = run.find([name]), run.data.graph.graph_ptr
+    if run.data.level == "graph" and pointer is not None and pointer[instance[0]] == pointer[instance[0] + 1]:
+        raise GpmError(f"Graph {instance[0]} has no nodes, so there is nothing to explain.")
+    return instance
 
 
-def find_instance(run: Run, name: Any) -> NDArray[np.int64]:
-    """The instance of that name: a node or graph `[1]`, or a pair `[1, 2]`."""
-    from gpm.run.run import find_graph
-
-    graph, level = run.data.graph, run.data.level
-    if level == "node":
-        return np.array([graph.find(name)])
-    if level == "graph":
-        number = find_graph(name, graph.num_graphs, getattr(run.data, "names", None))
-        if graph.graph_ptr is not None and graph.graph_ptr[number] == graph.graph_ptr[number + 1]:
-            raise GpmError(f"graph {number} has no nodes, so there is nothing to explain.")
-        return np.array([number])
-    if isinstance(name, str) or not hasattr(name, "__len__") or len(name) != 2:
-        raise GpmError(f"{run.folder} predicts links; name two nodes, as in --link A B.")
-    return np.array([[graph.find(name[0]), graph.find(name[1])]])
-
-
-def class_names(run: Run) -> tuple[str, ...]:
-    """What the outputs of a model are called."""
+def class_names(run: OpenedRun) -> tuple[str, ...]:
+    """Return the names of the model's outputs."""
     task = run.task
     if isinstance(task, LinkTask):
         return ("no link", "link")
@@ -100,13 +82,13 @@ def class_names(run: Run) -> tuple[str, ...]:
             return tuple(task.target_names)
         return ("value",) if task.outputs == 1 else tuple(f"value {i}" for i in range(task.outputs))
     assert isinstance(task, ClassTask)
-    if not (known := getattr(run.data, "class_names", ())):
+    if not (names := getattr(run.data, "class_names", ())):
         return tuple(map(str, task.names))
-    return tuple(known[c] if c < len(known) else str(c) for c in task.classes)
+    return tuple(names[c] if c < len(names) else str(c) for c in task.classes)
 
 
-def find_target(run: Run, wanted: str | int | None, bag: Bag) -> int | None:
-    """The place of a class among the outputs, by its name or by its number in the data; None for the predicted one."""
+def find_target(run: OpenedRun, wanted: str | int | None, bag: Bag) -> int | None:
+    """Find the index of an output by the name of its class, or its number in the data; None for the predicted one."""
     names = class_names(run)
     if wanted is None or wanted == "":
         if bag.classes > 1 and isinstance(run.task, ValueTask):
@@ -116,48 +98,45 @@ def find_target(run: Run, wanted: str | int | None, bag: Bag) -> int | None:
         return names.index(str(wanted))
     if isinstance(run.task, ClassTask) and str(wanted) in map(str, run.task.classes):
         return [str(c) for c in run.task.classes].index(str(wanted))
-    raise GpmError(f"there is no class {str(wanted)!r}.{nearest(str(wanted), names)} Classes: {', '.join(names)}.")
+    raise GpmError(f"There is no class {str(wanted)!r}.{nearest(str(wanted), names)} Classes: {', '.join(names)}.")
 
 
-def _assemble(run: Run, instance: NDArray, ranking: Ranking, others: list[Bag], top: int, room: int) -> Explanation:
-    bag, target = ranking.bag, ranking.target
-    kinds = find_kinds(run.data, run.config.data if not run.other else "")
+def _assemble(
+    run: OpenedRun, instance: NDArray, ranking: Ranking, others: list[Bag], top: int, room: int
+) -> Explanation:
+    bag, data, level = ranking.bag, run.data, run.data.level
+    kinds = find_kinds(data, run.config.data if not run.other else "")
     with torch.no_grad():
         answers = bag.answers(bag.logits())[0]
     best = list(range(min(top, len(ranking.groups))))
     shown = best + _find_others(run, ranking, answers, len(best))
     walks = [bag.walks[ranking.groups[i].walks[0]] for i in shown]
+    starts, name = list(map(int, instance.reshape(-1))), tuple(map(str, instance.tolist()))
+    if level == "graph":  # drawn from its first node
+        starts = [0 if data.graph.graph_ptr is None else int(data.graph.graph_ptr[instance[0]])]
+    else:
+        name = tuple(spell_name(data.graph.name(node)) for node in starts)
     view, places = build_view(
-        bag.predictor.tokenizer.graph, _starts(run, instance), [walk[walk >= 0].tolist() for walk in walks],
+        bag.predictor.tokenizer.graph, starts, [walk[walk >= 0].tolist() for walk in walks],
         [float(ranking.scores[i]) if i in best else 0.0 for i in shown],
-        edges=[ranking.groups[i].edges for i in shown], level=run.data.level, room=room, kinds=kinds,
-        labels=_labels(run),
+        edges=[ranking.groups[i].edges for i in shown], level=level, room=room, kinds=kinds, labels=_labels(run),
     )  # fmt: skip
     fitting = [i for i in shown if all(node in places for node in ranking.groups[i].nodes)]
     patterns = _describe(run, ranking, fitting, others, view, places, kinds)
     count = sum(i in best for i in fitting)
+    kind = "link" if isinstance(run.task, LinkTask) else "value"
+    if isinstance(run.task, ClassTask):
+        kind = "labels" if run.task.multilabel else "classes"
     return Explanation(
-        data=run.data.title,
-        level=run.data.level,
-        instance=_name(run, instance),
-        kind=_kind(run),
-        classes=class_names(run),
-        target=target,
-        answers=tuple(answers.tolist()),
-        truth=_truth(run, instance),
-        method=ranking.method,
-        walks=len(bag),
-        found=len(ranking.groups),
-        patterns=tuple(patterns[:count]),
-        others=tuple(patterns[count:]),
-        view=view,
-        trust=measure_trust(ranking, instance, others, top),
-        seed=bag.predictor.tokenizer.seed,
-    )
+        data=data.title, level=level, instance=name, kind=kind, classes=class_names(run), target=ranking.target,
+        answers=tuple(answers.tolist()), truth=_truth(run, instance), method=ranking.method, walks=len(bag),
+        found=len(ranking.groups), patterns=tuple(patterns[:count]), others=tuple(patterns[count:]), view=view,
+        trust=measure_trust(ranking, instance, others, top), seed=bag.predictor.tokenizer.seed,
+    )  # fmt: skip
 
 
-def _find_others(run: Run, ranking: Ranking, answers: Tensor, top: int) -> list[int]:
-    """Places of the patterns that speak most for other likely classes, without the first `top`."""
+def _find_others(run: OpenedRun, ranking: Ranking, answers: Tensor, top: int) -> list[int]:
+    """Find the patterns that speak most for other likely classes, without the first `top`."""
     if isinstance(run.task, ValueTask):
         return []
     likely = [c for c in answers.argsort(descending=True).tolist() if c != ranking.target][:OTHER_CLASSES]
@@ -166,26 +145,26 @@ def _find_others(run: Run, ranking: Ranking, answers: Tensor, top: int) -> list[
 
 
 def measure_trust(ranking: Ranking, instance: NDArray, others: list[Bag], top: int) -> Trust:
-    """How far a ranking of patterns can be believed."""
+    """Measure how far a ranking of patterns can be trusted."""
     seed = ranking.bag.predictor.tokenizer.seed
     deletion = trace(ranking, DELETED, seed=seed)
     tenth = DELETED.index(TENTH)
     again = [rank_patterns(other, ranking.method, ranking.target).by_pattern(top) for other in others]
-    found = [ranking.by_pattern(top), *again]
+    scores = [ranking.by_pattern(top), *again]
     return Trust(
         deletion=deletion,
         insertion=trace(ranking, INSERTED, insert=True, seed=seed),
         edges=trace_edges(ranking, instance, seed=seed),
         drop=deletion.top[0] - deletion.top[tenth],
         random_drop=deletion.random[0] - deletion.random[tenth],
-        stability=agree(found),
-        overlap=overlap(found),
+        stability=agree(scores),
+        overlap=overlap(scores),
         draws=len(others),
     )
 
 
 def _describe(
-    run: Run, ranking: Ranking, shown: list[int], others: list[Bag], view: View, places: dict[int, int],
+    run: OpenedRun, ranking: Ranking, shown: list[int], others: list[Bag], view: View, places: dict[int, int],
     kinds: Kinds | None,
 ) -> list[ScoredPattern]:  # fmt: skip
     bag, target = ranking.bag, ranking.target
@@ -194,68 +173,40 @@ def _describe(
     spread, mean = again.std(0, ddof=1), again.mean(0)
     with torch.no_grad():
         without = bag.answers(bag.leave_out([group.walks for group in groups]))[:, target]
-    found = []
+    patterns = []
     for row, (i, group) in enumerate(zip(shown, groups, strict=True)):
         walk = [node for node in bag.walks[group.walks[0]].tolist() if node >= 0]
         shape, content = name_pattern(group.adjacency(), group.nodes, kinds)
         evidence = ranking.evidence[i]
-        found.append(
-            ScoredPattern(
-                walk=tuple(places[node] for node in walk),
-                names=tuple(view.nodes[places[node]].name for node in walk),
-                edges=tuple((places[a], places[b]) for a, b in group.edges),
-                shape=shape,
-                content=content,
-                scale=len(walk) - 1,
-                count=len(group.walks),
-                score=float(ranking.scores[i]),
-                spread=float(spread[row]),
-                again=float(mean[row]),
-                without=float(without[row]),
-                argues=int(evidence[target] > 0) if isinstance(run.task, ValueTask) else int(evidence.argmax()),
-                evidence=tuple(evidence.tolist()),
-            )
-        )
-    return found
+        argues = int(evidence[target] > 0) if isinstance(run.task, ValueTask) else int(evidence.argmax())
+        pattern = ScoredPattern(
+            walk=tuple(places[node] for node in walk), names=tuple(view.nodes[places[node]].name for node in walk),
+            edges=tuple((places[a], places[b]) for a, b in group.edges), shape=shape, content=content,
+            scale=len(walk) - 1, count=len(group.walks), score=float(ranking.scores[i]), spread=float(spread[row]),
+            again=float(mean[row]), without=float(without[row]), argues=argues, evidence=tuple(evidence.tolist()),
+        )  # fmt: skip
+        patterns.append(pattern)
+    return patterns
 
 
-def _starts(run: Run, instance: NDArray) -> list[int]:
-    """The nodes that are explained; of a graph, its first."""
-    if run.data.level != "graph":
-        return list(map(int, instance.reshape(-1)))
-    pointer = run.data.graph.graph_ptr
-    return [0 if pointer is None else int(pointer[instance[0]])]
-
-
-def _name(run: Run, instance: NDArray) -> tuple[str, ...]:
-    if run.data.level == "graph":
-        return (str(int(instance[0])),)
-    return tuple(spell_name(run.data.graph.name(i)) for i in instance.reshape(-1))
-
-
-def _kind(run: Run) -> str:
-    if isinstance(run.task, ClassTask):
-        return "labels" if run.task.multilabel else "classes"
-    return "link" if isinstance(run.task, LinkTask) else "value"
-
-
-def _truth(run: Run, instance: NDArray) -> str:
-    """The known answer in words; empty if it is not known."""
+def _truth(run: OpenedRun, instance: NDArray) -> str:
+    """Return the true class, labels or values as text; empty if unknown."""
+    task, names = run.task, class_names(run)
     if isinstance(run.data, LinkData):
         pair = instance[0]
         return "link" if has_edge(run.data.graph, pair, pair[::-1]).any() else "no link"
-    if not len(run.task.targets):
+    if not len(task.targets):
         return ""
-    known, names = run.task.targets[int(instance[0])], class_names(run)
-    if isinstance(run.task, ClassTask) and not run.task.multilabel:
-        return names[int(known)] if int(known) >= 0 else ""
-    if isinstance(run.task, ClassTask):
-        return ", ".join(name for name, yes in zip(names, known.tolist(), strict=True) if yes == 1)
-    return ", ".join(f"{value:.4g}" for value in known.reshape(-1).tolist() if value == value)
+    truth = task.targets[int(instance[0])]
+    if isinstance(task, ClassTask) and not task.multilabel:
+        return names[int(truth)] if int(truth) >= 0 else ""
+    if isinstance(task, ClassTask):
+        return ", ".join(name for name, yes in zip(names, truth.tolist(), strict=True) if yes == 1)
+    return ", ".join(f"{value:.4g}" for value in truth.reshape(-1).tolist() if value == value)
 
 
-def _labels(run: Run) -> Any:
-    """What nodes are known to be, for the picture."""
+def _labels(run: OpenedRun) -> Callable[[int], str] | None:
+    """Return a function that names the known class of a node, for the drawing."""
     task = run.task
     if run.data.level != "node" or not isinstance(task, ClassTask) or task.multilabel or not len(task.targets):
         return None

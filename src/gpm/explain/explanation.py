@@ -1,4 +1,4 @@
-"""Explanations: which patterns a prediction rests on, in the user's names, and how far to believe it."""
+"""The content of explanations: of one prediction, and as an overview of many."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 Method = Literal["auto", "banzhaf", "attention", "left-out", "gradient"]
+ALL = "(all)"  # heading of all classes together
 
 
 def spell_name(name: object) -> str:
-    """A name as text that can be written; what was no valid text in the user's file is spelled out."""
+    """Return a name as text that can be written; bytes that are no valid text are spelled out."""
     return str(name).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 @dataclass(frozen=True)
 class ScoredPattern:
-    """A subgraph that walks passed through, and what it did to a prediction.
+    """A subgraph that walks passed through, and its effect on a prediction.
 
     Attributes:
-        walk: A walk along it, as places in the view's nodes; the first is where it started.
-        names: The same in the user's names.
-        edges: Its edges as the model sees them, as pairs of places in the view's nodes: those that the walk crossed
-            and, with topologies that know them, the others among its nodes.
-        shape: What it is called.
-        content: What it passes through where nodes have types, as atoms have: "C6", "O-N-O"; else empty.
-        scale: Length of the walk.
-        count: How many walks of the bag pass through exactly this subgraph.
-        score: How much it counts, in the units of the method.
-        spread: Standard deviation of the score when the other patterns are drawn anew.
-        again: Its mean then. The best of many patterns look a little better than they are; this does not.
-        without: The answer for the explained class without it: a probability, or a value.
-        argues: The class it speaks for, as a place in the classes; for a value, 1 if it raises it, else 0.
-        evidence: By how much it raises the log-odds of each class, or the value `[C]`.
+        walk: A walk along it, from its start, as indices of the view's nodes.
+        names: The names of these nodes.
+        edges: Its edges as the model sees them, as pairs of indices: those that the walk crossed and, with topologies
+            that read them, the others among its nodes.
+        shape: Name of the shape.
+        content: The types of its nodes, such as atoms: "C6", "O-N-O"; empty without types.
+        scale, count: Length of the walk, and number of walks through exactly this subgraph.
+        score: Its score, in the units of the method.
+        spread, again: Standard deviation and mean of the score when the other patterns are drawn again. Unlike the
+            score, the mean is not biased by choosing the best of many patterns.
+        without: The prediction of the explained class without it: a probability, or a value.
+        argues: The index of the class it speaks for; for a value, 1 if it raises the value, else 0.
+        evidence: Its effect on the log-odds of each class, or on the value `[C]`.
     """
 
     walk: tuple[int, ...]
@@ -59,12 +59,12 @@ class ViewNode:
     """A node of the drawn neighbourhood.
 
     Attributes:
-        name: What the user calls it.
-        x, y: Where it is drawn, in the unit square.
-        kind: Its type, as an element's symbol; else its known label; empty if it has neither.
+        name: Its name.
+        x, y: Position in the unit square.
+        kind: Its type, such as the symbol of an element; else its known label; empty if it has neither.
         features: A few of its features, by name.
-        start: Whether it is, or belongs to, what is explained.
-        weight: How much the shown patterns through it count, 0 to 1.
+        start: True if it is, or belongs to, the explained instance.
+        weight: Weight of the shown patterns through it, 0 to 1.
     """
 
     name: str
@@ -78,7 +78,7 @@ class ViewNode:
 
 @dataclass(frozen=True)
 class ViewEdge:
-    """An edge of the drawn neighbourhood: places of its ends, how much the patterns over it count, and its type."""
+    """An edge of the drawn neighbourhood: indices of its ends, weight of the patterns over it, and its type."""
 
     source: int
     target: int
@@ -91,9 +91,9 @@ class View:
     """The neighbourhood that is drawn: all nodes of the shown patterns, and others near them.
 
     Attributes:
-        nodes, edges: What is drawn; an undirected edge once.
-        hidden: Nodes as near as those that are drawn, for which there was no room.
-        atoms: Kinds are elements.
+        nodes, edges: The drawn nodes and edges; an undirected edge once.
+        hidden: Number of nodes that are as near but for which there was no room.
+        atoms: Node types are elements.
     """
 
     nodes: tuple[ViewNode, ...]
@@ -104,12 +104,12 @@ class View:
 
 @dataclass(frozen=True)
 class Curve:
-    """How the answer changes as patterns are taken away (deletion) or put in (insertion), the best first.
+    """The prediction as patterns are left out (deletion) or put in (insertion), the best first.
 
     Attributes:
-        share: Share of the patterns that is taken away or put in; for edges, the number of patterns whose edges go.
-        top: The answer for the explained class.
-        random: The mean answer with random walks instead, as many of every length; for edges, with random patterns.
+        share: Share of the patterns left out or put in; for edges, the number of patterns whose edges are forbidden.
+        top: The prediction of the explained class.
+        random: The mean prediction with random walks instead, as many of every length; for edges, random patterns.
         spread: Its standard deviation over draws.
     """
 
@@ -121,17 +121,16 @@ class Curve:
 
 @dataclass(frozen=True)
 class Trust:
-    """How far an explanation can be believed.
+    """Measures of how far an explanation can be trusted.
 
     Attributes:
-        deletion: Patterns left out, the highest scores first.
-        insertion: Patterns put in, the highest scores first.
-        edges: The edges of the best patterns forbidden to the sampler, and walks drawn again.
-        drop: By how much the answer falls without the best tenth of the patterns.
-        random_drop: The same without random walks, as many of every length, on average.
-        stability: Agreement of the best patterns' scores when all are drawn anew: mean cosine over pairs of draws.
+        deletion, insertion: Patterns left out or put in, the highest scores first.
+        edges: The edges of the best patterns forbidden to the walks, which are drawn again.
+        drop: Fall of the prediction without the best tenth of the patterns.
+        random_drop: The mean fall without as many random walks of every length.
+        stability: Agreement of the best patterns' scores when all are drawn again: mean cosine over pairs of draws.
         overlap: Share of the best patterns that two draws have in common, of those that either has.
-        draws: How many such draws were made.
+        draws: Number of such draws.
     """
 
     deletion: Curve
@@ -146,25 +145,24 @@ class Trust:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a model says what it says of one node, link or graph.
+    """The patterns that the prediction of one node, link or graph rests on.
 
     Attributes:
-        data: The dataset's name in print.
+        data: The name of the dataset in print.
         level: node, link or graph.
-        instance: Its name, or the names of a link's ends.
-        kind: What is predicted: classes, labels (several yes-or-no), link or value.
-        classes: Names of the classes, labels or values `[C]`; of a link, that there is none and that there is one.
-        target: The class that is explained, as a place among them.
-        answers: Probability of each, or the values `[C]`.
-        truth: The known answer; empty if there is none.
-        method: How patterns were scored: banzhaf, attention, left-out or gradient.
-        walks: How many walks were read.
-        found: How many different patterns they make.
+        instance: The name of the instance, or the names of a link's ends.
+        kind: The kind of prediction: classes, labels (several yes-or-no), link or value.
+        classes: Names of the classes, labels or values `[C]`; for a link, "no link" and "link".
+        target: The index of the explained class.
+        answers: Probability of each class, or the values `[C]`.
+        truth: The known truth; empty if there is none.
+        method: The method of attribution: banzhaf, attention, left-out or gradient.
+        walks, found: Number of walks read, and of different patterns among them.
         patterns: The best of these, the highest scores first.
-        others: The best for other likely classes, as far as they are not among these.
+        others: The best for other likely classes, without those above.
         view: The neighbourhood to draw them in.
-        trust: How far to believe it.
-        seed: Of the walks.
+        trust: Measures of how far to trust it.
+        seed: Seed of the walks.
     """
 
     data: str
@@ -186,22 +184,86 @@ class Explanation:
 
     @property
     def name(self) -> str:
-        """What is explained: "node 17", "link a - b", "graph 3"."""
+        """The instance as text: "node 17", "link a - b", "graph 3"."""
         return f"{self.level} {' - '.join(self.instance)}"
 
     @property
     def answer(self) -> float:
-        """Of the explained class."""
+        """The probability of the explained class, or the value."""
         return self.answers[self.target]
 
     @property
     def headline(self) -> str:
-        """The explained answer in words."""
+        """The explained prediction in words."""
         if self.kind == "value":
             named = f"{self.classes[self.target]} " if len(self.classes) > 1 else ""
             return f"{self.name}: {named}{self.answer:.4g}"
         return f"{self.name}: {self.classes[self.target]}, {self.answer:.1%} sure"
 
+    def argument(self, pattern: ScoredPattern) -> str:
+        """Return what a pattern speaks for."""
+        if self.kind == "value":
+            return "raises it" if pattern.argues else "lowers it"
+        return f"for {self.classes[pattern.argues]}"
+
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain values, as `explanation.json` and the page hold it."""
+        """Return the explanation as plain values, as in `explanation.json` and on the page."""
         return asdict(self) | {"name": self.name, "headline": self.headline}
+
+
+@dataclass(frozen=True)
+class ShapeShare:
+    """The share of the evidence that a shape carries in one class, against its share of the drawn patterns.
+
+    Attributes:
+        predicted: The name of the class; `ALL` for all together.
+        shape, content: Name of the shape, and the types of its nodes.
+        carried: Share of the evidence that patterns of this shape carry, the mean over instances.
+        low, high: Its 95% interval, over resampled instances.
+        chance: Share of the drawn patterns that have this shape.
+        lift, lift_low, lift_high: carried / chance, and its 95% interval.
+        nodes, edges: Number of nodes, and the edges among them.
+        kinds: Types of those nodes, or empty.
+        example: The names of the nodes of one such pattern.
+    """
+
+    predicted: str
+    shape: str
+    content: str
+    carried: float
+    low: float
+    high: float
+    chance: float
+    lift: float
+    lift_low: float
+    lift_high: float
+    nodes: int
+    edges: tuple[tuple[int, int], ...]
+    kinds: tuple[str, ...]
+    example: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        """Shape and content in one."""
+        return f"{self.shape} {self.content}".strip()
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The shapes that the predictions of a split rest on, class by class.
+
+    Attributes:
+        data, level, method, part: The data, the kind of instance, the method of attribution and the split.
+        instances: Number of instances by class name; under `ALL` all of them.
+        shares: The heaviest shapes of each class, the heaviest first.
+        atoms: Node types are elements.
+    """
+
+    data: str
+    level: str
+    method: str
+    part: str
+    instances: dict[str, int]
+    shares: tuple[ShapeShare, ...]
+    atoms: bool = False
+    seed: int = 0

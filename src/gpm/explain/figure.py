@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from gpm.errors import GpmError, whole_number
 from gpm.explain.explanation import Explanation, ScoredPattern, View
-from gpm.explain.figure_sheet import ACCENT, PALE, SOFT, new_sheet, plain
-from gpm.explain.node_styles import LETTER, READABLE, SHORT, Looks, draw_nodes, mix, nearest, places, room, write_names
-from gpm.explain.write import argument
+from gpm.explain.figure_sheet import ACCENT, PALE, SOFT, Looks, mix, new_sheet, plain, room, widest_name, write_names
+from gpm.explain.layout import nearest, places
 
 _CELL, _TITLE, _DRAWING = 2.4, 0.42, 1.85  # inches: width of a pattern, heights of its title and its drawing
 _NARROWEST, _WIDEST, _GAP = 4.4, 6.6, 0.3  # inches: the neighbourhood, and the space beside it
@@ -26,9 +25,9 @@ def save_figure(explanation: Explanation, path: Path, *, top: int = 9) -> None:
     """Draw an explanation to a .png, .svg or .pdf file; an older file stays until the new one is complete.
 
     Args:
-        explanation: What to draw.
-        path: Where to.
-        top: How many patterns to show at most, the highest scores first.
+        explanation: The explanation.
+        path: The file.
+        top: Largest number of patterns to show, the highest scores first.
     """
     if whole_number(top, "top") < 1:
         raise GpmError(f"top must be at least 1, got {top}.")
@@ -43,32 +42,32 @@ def save_figure(explanation: Explanation, path: Path, *, top: int = 9) -> None:
     looks = Looks.of((node.kind for node in view.nodes), view.atoms)
     with new_sheet(
         path, wide + columns * _CELL + 2 * _GAP, height, title=explanation.headline, lines=_summary(explanation),
-        key=_key(explanation), legend=[] if view.atoms and size >= READABLE else looks.legend(), count=len(shown),
+        key=_key(explanation), legend=looks.legend(size), count=len(shown),
     ) as sheet:  # fmt: skip
         whole = explanation.level == "graph"  # then a ring around everything would say nothing
         _draw_view(sheet.axis(0.1, (height - wide) / 2, wide, wide), view, looks, points, size, ring=not whole)
-        for place, pattern in enumerate(shown):
-            row, column = divmod(place, columns)
+        for i, pattern in enumerate(shown):
+            row, column = divmod(i, columns)
             up = (height + tall) / 2 - (row + 1) * (_TITLE + _DRAWING)
             axis = sheet.axis(wide + _GAP + column * _CELL, up, _CELL, _TITLE + _DRAWING)
             _draw_pattern(axis, view, pattern, looks)
-            _write_title(axis, explanation, pattern, place + 1)
+            _write_title(axis, explanation, pattern, i + 1)
 
 
 def _summary(explanation: Explanation) -> list[str]:
     trust = explanation.trust
-    known = f"; known answer: {explanation.truth}" if explanation.truth else ""
+    truth = f"; known answer: {explanation.truth}" if explanation.truth else ""
     stable = f"; stability {trust.stability:.2f} over {trust.draws} draws" if trust.draws else ""
     moves, also = (f"{'rises' if drop < 0 else 'falls'} by {abs(drop):.2g}" for drop in (trust.drop, trust.random_drop))
     return [
-        f"{explanation.data}{known}; {explanation.found:,} patterns in {explanation.walks:,} walks, scored by "
+        f"{explanation.data}{truth}; {explanation.found:,} patterns in {explanation.walks:,} walks, scored by "
         f"{explanation.method}",
         f"without the best tenth of the patterns the answer {moves}, without random ones it {also}{stable}",
     ]
 
 
 def _key(explanation: Explanation) -> str:
-    """How to read the figure."""
+    """Explain how to read the figure."""
     view = explanation.view
     hidden = f", {view.hidden:,} more as near not drawn" if view.hidden else ""
     ring = {"node": "; the explained node is ringed", "link": "; the ends of the explained link are ringed"}
@@ -91,31 +90,31 @@ def _draw_view(axis: Any, view: View, looks: Looks, points: NDArray, size: float
     axis.add_collection(lines)
     ringed = [v for v, node in enumerate(view.nodes) if node.start and ring]
     strength = [1.0 if node.weight or v in ringed else 0.35 for v, node in enumerate(view.nodes)]
-    draw_nodes(axis, points, [node.kind for node in view.nodes], looks, size, ringed=ringed, strength=strength)
+    looks.draw(axis, points, [node.kind for node in view.nodes], size, ringed=ringed, strength=strength)
     if len(view.nodes) <= _FEW:
         edges = [(edge.source, edge.target) for edge in view.edges]
         write_names(axis, points, edges, [node.name for node in view.nodes], size, ringed=ringed)
 
 
 def _draw_pattern(axis: Any, view: View, pattern: ScoredPattern, looks: Looks) -> None:
-    """Draw a pattern in a layout of its own: in the places of the view its rings are bent and long edges cross."""
+    """Draw a pattern in a layout of its own: in the view its rings are bent and long edges cross."""
     names = dict(zip(pattern.walk, pattern.names, strict=True))
-    place = {v: i for i, v in enumerate(names)}
+    index = {v: i for i, v in enumerate(names)}
     steps: dict[tuple[int, int], list[int]] = {}
     for step, (a, b) in enumerate(pairwise(pattern.walk), 1):
         if a != b:
-            steps.setdefault(_ordered(place[a], place[b]), []).append(step)
-    edges = sorted({_ordered(place[a], place[b]) for a, b in pattern.edges if a != b} | set(steps))
+            steps.setdefault(_ordered(index[a], index[b]), []).append(step)
+    edges = sorted({_ordered(index[a], index[b]) for a, b in pattern.edges if a != b} | set(steps))
     points = places(len(names), edges)
     tall = max(float(np.ptp(points[:, 1])), 1e-6)
-    beside = 0.1 + LETTER * max((len(name) for name in names.values() if len(name) <= SHORT), default=0)
+    beside = 0.1 + widest_name(names.values())
     scale = min(1.5, _CELL - 0.1 - 2 * beside, (_DRAWING - 0.7) / tall, 0.85 / nearest(points))
     points = (_CELL / 2, _DRAWING / 2) + scale * points
     size = max(room(points, 16, 0.45), 9.0)
     for edge in edges:
         crossed = {"color": ACCENT, "lw": 2.0} if edge in steps else {"color": SOFT, "lw": 1.1, "ls": (0, (3, 2.5))}
         axis.plot(*points[list(edge)].T, zorder=1, clip_on=False, **crossed)
-    draw_nodes(axis, points, [view.nodes[v].kind for v in names], looks, size, ringed=[0])
+    looks.draw(axis, points, [view.nodes[v].kind for v in names], size, ringed=[0])
     written = write_names(axis, points, edges, list(names.values()), size, ringed=[0])
     nodes = [(point, (size / 2 + (3 if v == 0 else 0)) / 72) for v, point in enumerate(points)]
     _write_steps(axis, points, edges, steps, nodes + written)
@@ -129,7 +128,7 @@ def _write_title(axis: Any, explanation: Explanation, pattern: ScoredPattern, ra
     digits = 2 - math.floor(math.log10(abs(pattern.score))) if pattern.score else 2
     amount, spread = (f"{value:.{min(max(digits, 0), 6)}f}" for value in (pattern.score, pattern.spread))
     title = plain(f"{rank}. {pattern.label}", 36)
-    score = plain(f"{amount} ± {spread}, {argument(explanation, pattern)}", 42)
+    score = plain(f"{amount} ± {spread}, {explanation.argument(pattern)}", 42)
     middle = {"x": _CELL / 2, "ha": "center", "va": "center"}
     axis.text(y=_DRAWING + 0.32, s=title, fontsize=min(9, 9 * 28 / len(title)), weight="bold", **middle)
     axis.text(y=_DRAWING + 0.14, s=score, fontsize=min(8, 8 * 36 / len(score)), color=SOFT, **middle)
@@ -139,7 +138,7 @@ def _write_steps(
     axis: Any, points: NDArray, edges: Sequence[tuple[int, int]], steps: dict[tuple[int, int], list[int]],
     taken: list[tuple[NDArray, float]],
 ) -> None:  # fmt: skip
-    """Number the edges in the order of the walk, each clear of other edges and numbers and of the places taken."""
+    """Number the edges in the order of the walk, away from other edges, numbers and names."""
     for edge, numbers in sorted(steps.items(), key=lambda item: item[1]):
         text = _runs(numbers)
         others = [points[list(other)] for other in edges if other != edge]
@@ -157,7 +156,7 @@ def _write_steps(
 
 
 def _offers(a: NDArray, b: NDArray, beside: float) -> Iterator[tuple[NDArray, float]]:
-    """Places for an edge's number, from its middle outwards and then beside it, and what moving there must gain."""
+    """Yield positions for an edge's number, from its middle outwards and then beside it, and their least gain."""
     for share in (0.5, 0.44, 0.56, 0.38, 0.62, 0.32, 0.68, 0.26, 0.74):
         yield a + share * (b - a), 0.02
     across = np.array([a[1] - b[1], b[0] - a[0]]) / max(float(np.linalg.norm(b - a)), 1e-9)
@@ -166,13 +165,13 @@ def _offers(a: NDArray, b: NDArray, beside: float) -> Iterator[tuple[NDArray, fl
 
 
 def _distance(point: NDArray, a: NDArray, b: NDArray) -> float:
-    """From a point to the nearest of a line between two others."""
+    """Return the distance from a point to a line segment."""
     share = float(np.clip(np.dot(point - a, b - a) / max(float(np.dot(b - a, b - a)), 1e-12), 0, 1))
     return float(np.linalg.norm(point - a - share * (b - a)))
 
 
 def _runs(numbers: Sequence[int]) -> str:
-    """Numbers as text, three or more in a row as a range: 1,3 but 1-4."""
+    """Format numbers, three or more in a row as a range: 1,3 but 1-4."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:

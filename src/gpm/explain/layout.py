@@ -1,8 +1,9 @@
-"""Places: where the nodes of a neighbourhood are drawn."""
+"""Layout: positions of the nodes of a neighbourhood, and of a pattern."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,20 +13,16 @@ from scipy.spatial.distance import cdist
 
 from gpm.patterns.draw_shapes import layout
 
-_SMALL, _SPARSE = 60, 3  # a part is placed with care up to so many nodes, and so many edges per node
-_TURNS, _STEPS = 20, 60  # towards the first places, and from there to the last
-_GAP = 1.0  # between parts, in lengths of an edge
+_SMALL, _SPARSE = 60, 3  # a component is laid out with care up to so many nodes, and so many edges per node
+_TURNS, _STEPS = 20, 60  # iterations towards the first positions, and from there to the last
+_GAP = 1.0  # between components, in lengths of an edge
 
 
 def place_nodes(num_nodes: int, edges: NDArray, starts: Sequence[int]) -> NDArray:
-    """Places in the unit square `[n, 2]`: joined nodes near each other, others apart, unjoined parts side by side.
+    """Place nodes in the unit square `[n, 2]`: neighbours near each other, components side by side.
 
-    The same graph gets the same places. The time grows with the square of the number of nodes, hardly with the edges.
-
-    Args:
-        num_nodes: n.
-        edges: Pairs of nodes `[E, 2]`, each once.
-        starts: Nodes that the others are laid out around, unless the shape of the graph says otherwise.
+    The same edges `[E, 2]`, each once, get the same positions, around the starts where the graph leaves a choice.
+    The time grows with the square of the number of nodes.
     """
     if not num_nodes:
         return np.empty((0, 2))
@@ -41,8 +38,30 @@ def place_nodes(num_nodes: int, edges: NDArray, starts: Sequence[int]) -> NDArra
     return _fit(points)
 
 
+def places(nodes: int, edges: Iterable[tuple[int, int]]) -> NDArray:
+    """Place the nodes of a small graph around the origin `[n, 2]`, its longer side of length 1."""
+    adjacency = np.zeros((nodes, nodes), dtype=np.bool_)
+    for a, b in edges:
+        adjacency[a, b] = adjacency[b, a] = a != b
+    points = layout(adjacency) - 0.5
+    if nodes >= 5 and float(np.ptp(points[:, 1])) < 1e-6:  # a long path in zigzag, so that its edges have room
+        rank = np.argsort(np.argsort(points[:, 0]))
+        height = math.sqrt(max(0.35**2 - 1 / (nodes - 1) ** 2, 0.04))
+        points[:, 1] = height * (rank % 2 - 0.5)
+    return points
+
+
+def nearest(points: NDArray, share: float = 0.0) -> float:
+    """Return the distance of the nearest two nodes, or a quantile of the distances to the nearest; 1 for one node."""
+    if len(points) < 2:
+        return 1.0
+    distance = np.linalg.norm(points[:, None] - points, axis=-1)
+    np.fill_diagonal(distance, np.inf)
+    return max(float(np.quantile(distance.min(axis=1), share)), 1e-6)
+
+
 def _place_part(matrix: sp.csr_array, starts: NDArray) -> NDArray:
-    """Places of a connected part, whose edges are of length 1 or so."""
+    """Place a connected component, with edges of about length 1."""
     n, edges = matrix.shape[0], matrix.nnz // 2
     careful = n <= _SMALL and edges <= _SPARSE * n
     points = layout(matrix.toarray() > 0) if careful else _spread(matrix, starts)
@@ -52,10 +71,7 @@ def _place_part(matrix: sp.csr_array, starts: NDArray) -> NDArray:
 
 
 def _spread(matrix: sp.csr_array, starts: NDArray) -> NDArray:
-    """Places as far apart as nodes are in the graph, as well as a plane allows.
-
-    Each step moves a node half the way to where the others want it: their wishes count less the farther they are.
-    """
+    """Place nodes about as far apart as they are in the graph: stress majorisation with damped steps."""
     far = _distances(matrix)
     wish = np.where(far > 0, 1 / np.maximum(far, 1e-9) ** 2, 0)
     wish /= wish.sum(axis=1, keepdims=True)
@@ -67,7 +83,7 @@ def _spread(matrix: sp.csr_array, starts: NDArray) -> NDArray:
 
 
 def _unfold(far: NDArray, points: NDArray) -> NDArray:
-    """The two directions in which a graph is longest, or nearly so, as classical scaling finds them."""
+    """Find the two directions in which a graph is longest, by classical scaling."""
     square = far**2
     mean = square.mean(axis=0)
     inner = (mean + mean[:, None] - square - mean.mean()) / 2
@@ -82,12 +98,12 @@ def _unfold(far: NDArray, points: NDArray) -> NDArray:
 
 
 def _times(matrix: NDArray, points: NDArray) -> NDArray:
-    """The product; unlike that of BLAS, to the last bit the same for any number of threads."""
+    """Multiply; unlike BLAS, to the last bit the same for any number of threads."""
     return np.asarray(np.einsum("ij,jk->ik", matrix, points))
 
 
 def _distances(matrix: sp.csr_array) -> NDArray:
-    """Lengths of the shortest paths `[n, n]`, where an edge is the longer the fewer neighbours its ends share."""
+    """Compute shortest paths `[n, n]`, where an edge is longer the fewer neighbours its ends share."""
     around = (matrix + sp.eye_array(matrix.shape[0])).tocsr()
     degree = around.sum(axis=1)
     source, target = matrix.nonzero()
@@ -97,7 +113,7 @@ def _distances(matrix: sp.csr_array) -> NDArray:
 
 
 def _sunflower(matrix: sp.csr_array, starts: NDArray) -> NDArray:
-    """Nodes as the seeds of a sunflower: the starts in the middle, the others the farther out the farther they are."""
+    """Place nodes in a spiral: the starts in the middle, the others farther out the farther they are."""
     roots = starts if len(starts) else np.array([int(np.argmax(matrix.sum(axis=1)))])
     hop = csgraph.dijkstra(matrix, unweighted=True, indices=roots, min_only=True)
     rank = np.empty(len(hop))
@@ -107,7 +123,7 @@ def _sunflower(matrix: sp.csr_array, starts: NDArray) -> NDArray:
 
 
 def _pack(parts: list[NDArray]) -> list[NDArray]:
-    """Move parts side by side, in lines from the top, the largest first."""
+    """Move components side by side, in rows from the top, the largest first."""
     sizes = [np.ptp(points, axis=0) + _GAP for points in parts]
     width = max(*(size[0] for size in sizes), 1.25 * np.sqrt(sum(size[0] * size[1] for size in sizes)))
     moved, x, y, height = [], 0.0, 0.0, 0.0
@@ -120,6 +136,6 @@ def _pack(parts: list[NDArray]) -> list[NDArray]:
 
 
 def _fit(points: NDArray) -> NDArray:
-    """Move and scale places into the middle of the unit square."""
+    """Move and scale positions into the middle of the unit square."""
     points = points - (points.max(axis=0) + points.min(axis=0)) / 2
     return np.clip(0.5 + points / max(float(np.ptp(points, axis=0).max()), 1e-9), 0, 1)

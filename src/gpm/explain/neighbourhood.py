@@ -1,4 +1,4 @@
-"""The view of an explanation: which nodes and edges are drawn around its patterns, where, and what is said of them."""
+"""The view of an explanation: the nodes and edges that are drawn around its patterns, and their positions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpm.graph.graph import Graph
 
 MOST_NODES = 500
 _MOST_FEATURES = 8  # shown of a node
-_MOST_SEEN = 200_000  # entries of the rows that are read for one hop: hubs may have millions
+_MOST_SEEN = 200_000  # neighbours that are read for one hop: hubs may have millions
 
 
 def build_view(
@@ -32,29 +32,24 @@ def build_view(
     kinds: Kinds | None = None,
     labels: Callable[[int], str] | None = None,
 ) -> tuple[View, dict[int, int]]:
-    """Choose the nodes to draw, place them, and say how much the patterns through them count.
+    """Choose the nodes to draw, place them, and weigh them by the patterns through them.
 
-    Of a graph task that is the whole graph, if it has at most 500 nodes. Else it is the starts, the nodes of the
-    patterns, and then those near the starts until there are `room`: nearer ones first, of equally near ones those with
-    heavier edges or lower numbers. (Where a whole graph is explained that is too large, they are near the patterns.)
-    The same arguments give the same view.
-
-    There are never more than 500 nodes. Patterns that do not fit, the lightest, are left out: some of their nodes are
-    then not among the places, and the caller must leave them out too.
+    A graph task draws the whole graph, if it has at most 500 nodes. Else the starts and the nodes of the patterns are
+    drawn, then nodes near the starts (of a graph that is too large, near the patterns) until there are `room`: nearer
+    ones first, of equally near ones those with heavier edges or lower ids. There are never more than 500 nodes: the
+    lightest patterns that do not fit are left out, and their nodes are not among the returned indices.
 
     Args:
-        graph: What was walked.
-        starts: The nodes that are explained; of a graph task, any or all of its nodes.
-        patterns: Walks along the patterns, as nodes of the graph.
-        weights: How much they count; what is negative counts nothing.
+        graph: The walked graph.
+        starts: The explained nodes; in a graph task, any or all of its nodes.
+        patterns, weights: Walks along the patterns, and their weights, of which negative ones count nothing.
         edges: The edges of each pattern; by default those that its walk crosses.
         level: node, link or graph.
-        room: How many nodes are drawn if the patterns do not need more.
-        kinds: The types of nodes and edges.
-        labels: The known label of a node in words, where nodes have no types.
+        room: Number of nodes to draw if the patterns do not need more.
+        kinds, labels: The types of nodes and edges; or a function that returns the known label of a node.
 
     Returns:
-        The view, and the place in its nodes of each node of the graph that is drawn.
+        The view, and the index in it of each drawn node of the graph.
     """
     starts = list(dict.fromkeys(int(node) for node in starts))
     walks = [[int(node) for node in walk] for walk in patterns]
@@ -84,7 +79,7 @@ def build_view(
 
 
 def _choose(graph: Graph, starts: list[int], walks: list[list[int]], level: str, room: int) -> tuple[list[int], int]:
-    """The nodes to draw, and how many as near as the last of them are not; the walks come heaviest first."""
+    """Return the nodes to draw, and the number of equally near ones that are not; walks come heaviest first."""
     if level == "graph" and (whole := _whole(graph, starts)):
         return whole, 0
     few = starts if level != "graph" or len(starts) <= room else starts[: 0 if walks else 1]
@@ -97,7 +92,7 @@ def _choose(graph: Graph, starts: list[int], walks: list[list[int]], level: str,
 
 
 def _whole(graph: Graph, starts: list[int]) -> list[int]:
-    """All nodes of the graphs that the starts are in; none if they are too many."""
+    """Return all nodes of the graphs that the starts are in; none if they are too many."""
     bounds = np.array([0, graph.num_nodes]) if graph.graph_ptr is None else graph.graph_ptr
     numbers = np.unique(np.searchsorted(bounds, starts, side="right") - 1)
     if (bounds[numbers + 1] - bounds[numbers]).sum() > MOST_NODES:
@@ -106,7 +101,7 @@ def _whole(graph: Graph, starts: list[int]) -> list[int]:
 
 
 def _fill(graph: Graph, drawn: dict[int, None], frontier: list[int], room: int) -> tuple[list[int], int]:
-    """Add neighbours hop by hop while there is room, and count those that found none in a hop that is drawn in part."""
+    """Add neighbours hop by hop while there is room, and count those left out of a hop that is drawn in part."""
     reached = set(frontier)
     while frontier:
         frontier = [node for node in _neighbours(graph, frontier) if node not in reached]
@@ -120,39 +115,39 @@ def _fill(graph: Graph, drawn: dict[int, None], frontier: list[int], room: int) 
 
 
 def _neighbours(graph: Graph, nodes: Iterable[int]) -> list[int]:
-    """Where the edges of nodes lead, the heaviest edges first, as far as so many are read."""
+    """Return neighbours of nodes, those over the heaviest edges first, as far as so many are read."""
     entries, left = [np.empty(0, dtype=np.int64)], _MOST_SEEN
     for node in nodes:
         begin, end = graph.indptr[node : node + 2].tolist()
         entries.append(np.arange(begin, min(end, begin + left)))
         left -= len(entries[-1])
     read = np.concatenate(entries)
-    near, place = np.unique(graph.indices[read], return_inverse=True)
+    near, index = np.unique(graph.indices[read], return_inverse=True)
     if graph.edge_weight is None:
         return cast(list[int], near.tolist())
-    return cast(list[int], near[np.argsort(-np.bincount(place, graph.edge_weight[read]), kind="stable")].tolist())
+    return cast(list[int], near[np.argsort(-np.bincount(index, graph.edge_weight[read]), kind="stable")].tolist())
 
 
 def _find_edges(graph: Graph, drawn: list[int]) -> NDArray[np.int64]:
-    """All edges among the drawn nodes as pairs of places `[E, 2]`, each once, the lower place first."""
+    """Return all edges among the drawn nodes as pairs of indices `[E, 2]`, each once, the lower index first."""
     order = np.argsort(drawn)
-    targets, found = np.array(drawn, dtype=graph.indices.dtype)[order], [np.empty((0, 2), dtype=np.int64)]
-    for place, node in enumerate(drawn):
+    targets, pairs = np.array(drawn, dtype=graph.indices.dtype)[order], [np.empty((0, 2), dtype=np.int64)]
+    for i, node in enumerate(drawn):
         row = graph.indices[graph.indptr[node] : graph.indptr[node + 1]]  # sorted, and maybe of millions
         there = order[np.searchsorted(row, targets, side="right") > np.searchsorted(row, targets)]
-        found.append(np.stack([np.minimum(place, there), np.maximum(place, there)], axis=1))
-    edges = np.unique(np.concatenate(found), axis=0)
+        pairs.append(np.stack([np.minimum(i, there), np.maximum(i, there)], axis=1))
+    edges = np.unique(np.concatenate(pairs), axis=0)
     return edges[edges[:, 0] < edges[:, 1]]
 
 
 def _place_pairs(pairs: Iterable[tuple[int, int]], places: dict[int, int]) -> dict[Any, None]:
-    """Pairs of nodes as pairs of places, each once."""
+    """Turn pairs of nodes into pairs of indices, each once."""
     ends = [(places[a], places[b]) for a, b in pairs]
     return dict.fromkeys((min(a, b), max(a, b)) for a, b in ends)
 
 
 def _add_up(parts: Iterable[tuple[Iterable[Any], float]]) -> dict[Any, float]:
-    """Add each weight to all that goes with it, and scale the sums so that the largest is 1."""
+    """Sum weights by thing, and scale the sums so that the largest is 1."""
     sums: dict[Any, float] = {}
     for things, weight in parts:
         for thing in things:
@@ -162,13 +157,13 @@ def _add_up(parts: Iterable[tuple[Iterable[Any], float]]) -> dict[Any, float]:
 
 
 def _features(graph: Graph, drawn: list[int]) -> list[tuple[tuple[str, float], ...]]:
-    """The most telling features of each node: the first categories, the largest entries of a bag, of other numbers
-    those farthest from the mean of what is drawn, in standard deviations.
+    """Choose features of each node to show: the first categories, the largest counts, or the numbers farthest from the
+    mean of the drawn nodes, in standard deviations.
     """
     if graph.x is None or not drawn or not graph.x.shape[1]:
         return [()] * len(drawn)
     rows = graph.x[np.array(drawn)]
-    if sp.issparse(rows) or _is_bag(rows):
+    if sp.issparse(rows) or _are_counts(rows):
         chosen = _largest(sp.csr_array(rows))
     elif np.issubdtype(rows.dtype, np.integer):
         chosen = [(np.arange(len(row)), row) for row in rows[:, :_MOST_FEATURES]]
@@ -184,14 +179,14 @@ def _features(graph: Graph, drawn: list[int]) -> list[tuple[tuple[str, float], .
     ]  # fmt: skip
 
 
-def _is_bag(rows: NDArray) -> bool:
-    """Whether numbers count things, of which most nodes have few."""
+def _are_counts(rows: NDArray) -> bool:
+    """Return whether numbers are counts, most of which are 0."""
     counts = np.issubdtype(rows.dtype, np.floating) and rows.min() >= 0
     return bool(counts and (2 * np.count_nonzero(rows) <= rows.size or np.isin(rows, (0, 1)).all()))
 
 
 def _largest(rows: sp.csr_array) -> list[tuple[NDArray, NDArray]]:
-    """Columns and values of the largest entries of each row; of equal ones, those that are rarer in the other rows."""
+    """Return columns and values of the largest entries of each row; of equal ones, those rarer in other rows."""
     common, chosen = rows.mean(axis=0), []
     for begin, end in pairwise(rows.indptr):
         columns, values = rows.indices[begin:end], rows.data[begin:end]

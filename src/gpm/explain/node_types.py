@@ -1,4 +1,4 @@
-"""Kinds: what nodes and edges are where they have types, and what a pattern of such is called."""
+"""Types of nodes and edges (kinds), such as elements and bonds, and the names of patterns of them."""
 
 from __future__ import annotations
 
@@ -36,17 +36,16 @@ _PYG = ("*", *_SYMBOLS.split()), ("", *_BONDS[:3], *[""] * 8, "aromatic")
 _ZINC = tuple(_ZINC_SYMBOLS.split()), ("", *_BONDS[:3])
 _MUTAG = tuple(_MUTAG_SYMBOLS.split()), ("aromatic", *_BONDS[:3])
 _MOST_TYPES = 64
-_ROWS = 65_536  # of features that are looked at in one go
+_ROWS = 65_536  # of features that are read at once
 
 
 @dataclass(frozen=True, eq=False)
 class Kinds:
-    """The types of a graph's nodes and edges, read when asked for.
+    """The types of a graph's nodes and edges, read when needed.
 
     Attributes:
         graph: Its features hold the types: as categories in the first column, or one-hot.
-        nodes: What the types of nodes are called.
-        edges: What the types of edges are called; empty if they have none.
+        nodes, edges: Names of the types of nodes and of edges; empty if edges have none.
         atoms: Nodes are atoms, their types elements, and edges bonds.
     """
 
@@ -56,21 +55,22 @@ class Kinds:
     atoms: bool = False
 
     def of_node(self, nodes: ArrayLike) -> list[str]:
-        """The types of nodes; empty where they have no name."""
+        """Return the types of nodes; empty where a type has no name."""
         assert self.graph.x is not None
         return _read(self.graph.x, np.asarray(nodes, dtype=np.int64), self.nodes)
 
     def of_edge(self, source: ArrayLike, target: ArrayLike) -> list[str]:
-        """The types of the edges between pairs of nodes, in either direction; empty where there are none."""
+        """Return the types of the edges between pairs of nodes, in either direction; empty where there is none."""
         pairs = list(zip(np.asarray(source).tolist(), np.asarray(target).tolist(), strict=True))
         if not self.edges or self.graph.edge_attr is None or not self.graph.num_edges:
             return [""] * len(pairs)
         entries = np.array([max(self._find(a, b), self._find(b, a)) for a, b in pairs], dtype=np.int64)
-        kinds = _read(self.graph.edge_attr, self._edge_ids(entries), self.edges)
+        ids = entries if self.graph.edge_ids is None else self.graph.edge_ids[entries]
+        kinds = _read(self.graph.edge_attr, ids, self.edges)
         return [kind if entry >= 0 else "" for kind, entry in zip(kinds, entries, strict=True)]
 
     def is_flat(self, node: int) -> bool:
-        """Whether an atom has an aromatic bond, or a double bond to C or N, as most atoms of aromatic rings have."""
+        """Return whether an atom has an aromatic bond, or a double bond to C or N."""
         others = self.graph.neighbors(node)
         bonds = self.of_edge([node] * len(others), others)
         return any(
@@ -79,25 +79,22 @@ class Kinds:
         )
 
     def _find(self, source: int, target: int) -> int:
-        """The entry of an edge, or -1."""
+        """Return the entry of an edge, or -1."""
         begin = int(self.graph.indptr[source])
         row = self.graph.indices[begin : self.graph.indptr[source + 1]]
         at = int(np.searchsorted(row, target))
         return begin + at if at < len(row) and row[at] == target else -1
 
-    def _edge_ids(self, entries: NDArray) -> NDArray:
-        return entries if self.graph.edge_ids is None else self.graph.edge_ids[entries]
-
 
 def find_kinds(data: TaskData, source: str) -> Kinds | None:
-    """The types of a collection's nodes: elements where it is known how they are numbered, else t0, t1, and so on.
+    """Find the types of a collection's nodes: elements if their numbering is known, else t0, t1, and so on.
 
-    Elements are known of a table of molecules, MoleculeNet, ZINC and MUTAG. Other collections have types if nodes have
-    one category, or are one-hot, of at most 64; all else has none.
+    Elements are known for tables of molecules, MoleculeNet, ZINC and MUTAG. Nodes of other collections have types if
+    their features are one category, or one-hot, with at most 64 values.
 
     Args:
-        data: What is explained.
-        source: What it was loaded from: a dataset's name, or a file.
+        data: The explained data.
+        source: The name of a dataset, or the file, that it was loaded from.
     """
     graph = data.graph
     if graph.x is None or graph.graph_ptr is None or sp.issparse(graph.x):
@@ -109,13 +106,7 @@ def find_kinds(data: TaskData, source: str) -> Kinds | None:
 
 
 def name_pattern(adjacency: NDArray, nodes: Sequence[int], kinds: Kinds | None = None) -> tuple[str, str]:
-    """What a pattern is called, and what it passes through: "benzene-like ring", "C6".
-
-    Args:
-        adjacency: Its edges `[n, n]`, undirected.
-        nodes: Its n nodes.
-        kinds: Their types, if they have any.
-    """
+    """Name a pattern by its edges `[n, n]`, and spell the types of its nodes: "benzene-like ring", "C6"."""
     edges = np.array(adjacency, dtype=np.bool_)
     if kinds is None:
         return _name(edges.tobytes(), ("",) * len(edges), None, None)
@@ -124,7 +115,7 @@ def name_pattern(adjacency: NDArray, nodes: Sequence[int], kinds: Kinds | None =
     a, b = np.nonzero(np.triu(edges, 1))
     at = np.asarray(nodes, dtype=np.int64)
     bonds = tuple(kinds.of_edge(at[a], at[b]))
-    # only a ring without aromatic bonds is looked at more closely
+    # only a ring without aromatic bonds needs a closer look
     flat = tuple(map(kinds.is_flat, nodes)) if len(a) >= len(edges) and "aromatic" not in bonds else None
     return _name(edges.tobytes(), tuple(kinds.of_node(nodes)), bonds if any(bonds) else None, flat)
 
@@ -133,7 +124,7 @@ def name_pattern(adjacency: NDArray, nodes: Sequence[int], kinds: Kinds | None =
 def _name(
     edges: bytes, kinds: tuple[str, ...], bonds: tuple[str, ...] | None, flat: tuple[bool, ...] | None
 ) -> tuple[str, str]:
-    """The same, remembered: over many instances most patterns come again and again."""
+    """Name a pattern, with a cache: over many instances most patterns repeat."""
     adjacency = np.frombuffer(edges, dtype=np.bool_).reshape(len(kinds), len(kinds))
     pairs = zip(*(ends.tolist() for ends in np.nonzero(np.triu(adjacency, 1))), strict=True)
     typed = None if bonds is None else dict(zip(pairs, bonds, strict=True))
@@ -141,14 +132,10 @@ def _name(
 
 
 def spell_content(adjacency: NDArray, kinds: Sequence[str]) -> str:
-    """What a pattern passes through, the same in whatever order its nodes are given.
+    """Spell the types `[n]` of the nodes of a pattern, the same for any order of its nodes.
 
     A path is spelled along it, "O-N-O", from the end that comes first in the alphabet; a star from its centre,
-    "N(C,O,O)"; all else by how many there are of each, "C4N2". Empty if no node has a type.
-
-    Args:
-        adjacency: Its edges `[n, n]`, undirected.
-        kinds: The types of its nodes `[n]`; empty where a node has none.
+    "N(C,O,O)"; any other shape by the count of each type, "C4N2". Empty if no node has a type.
     """
     if not any(kinds):
         return ""
@@ -164,7 +151,7 @@ def spell_content(adjacency: NDArray, kinds: Sequence[str]) -> str:
 
 
 def _follow(adjacency: NDArray) -> list[int]:
-    """The nodes along a path, from one end to the other; none if the graph is no path."""
+    """Return the nodes along a path, from one end to the other; none if the graph is no path."""
     degrees = adjacency.sum(axis=1)
     path = [int(degrees.argmin())]
     while len(path) < len(degrees) and len(new := set(np.flatnonzero(adjacency[path[-1]]).tolist()) - set(path)) == 1:
@@ -173,7 +160,7 @@ def _follow(adjacency: NDArray) -> list[int]:
 
 
 def _find_tables(data: TaskData, source: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """Names of the categories of atoms and bonds, where it is known how they were numbered."""
+    """Return the names of the categories of atoms and bonds, if their numbering is known."""
     if isinstance(data, GraphData) and data.lines is not None:
         return _OGB
     entry, path = CATALOG.get(spell(source)), Path(source).expanduser()
@@ -185,7 +172,7 @@ def _find_tables(data: TaskData, source: str) -> tuple[tuple[str, ...], tuple[st
 
 
 def _count_types(features: NDArray) -> int:
-    """How many types there are in one column of categories, or one-hot; 0 if features are neither."""
+    """Count the types in one column of categories, or one-hot; 0 if features are neither."""
     if np.issubdtype(features.dtype, np.integer):
         one = features.shape[1] == 1 and len(features) and features.min() >= 0
         return int(features.max()) + 1 if one else 0
@@ -197,7 +184,7 @@ def _count_types(features: NDArray) -> int:
 
 
 def _read(features: Features, rows: NDArray, names: tuple[str, ...]) -> list[str]:
-    """The names of the types of some rows."""
+    """Return the names of the types of some rows."""
     some = features[rows]
     numbers = some[:, 0] if np.issubdtype(some.dtype, np.integer) else some.argmax(axis=1)
     return [names[number] if 0 <= number < len(names) else "" for number in numbers.tolist()]

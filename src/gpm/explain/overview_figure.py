@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from gpm.errors import GpmError
-from gpm.explain.figure_sheet import INK, PALE, SOFT, new_sheet, plain
-from gpm.explain.node_styles import Looks, draw_nodes, nearest, places, room
-from gpm.explain.overview import ALL, Overview, ShapeShare
+from gpm.explain.explanation import ALL, Overview, ShapeShare
+from gpm.explain.figure_sheet import INK, PALE, SOFT, Looks, new_sheet, plain, room
+from gpm.explain.layout import nearest, places
 
 MOST_CLASSES, MOST_SHAPES, _COLUMNS = 8, 8, 3
 _PANEL, _ROW, _TITLE, _SCALE, _LEFT, _GAP = 4.3, 0.62, 0.42, 0.4, 0.2, 0.35  # inches
@@ -24,7 +24,7 @@ def save_overview_figure(overview: Overview, path: Path) -> None:
     """Draw an overview to a .png, .svg or .pdf file; an older file stays until the new one is complete."""
     panels = _panels(overview)
     if not panels:
-        raise GpmError(f"the overview of {overview.data} has no shapes, so there is nothing to draw.")
+        raise GpmError(f"The overview of {overview.data} has no shapes, so there is nothing to draw.")
     shown = [share for shares in panels.values() for share in shares]
     looks = Looks.of((kind for share in shown for kind in share.kinds), overview.atoms)
     ticks = _ticks(shown)
@@ -35,8 +35,8 @@ def save_overview_figure(overview: Overview, path: Path) -> None:
         path, width, height, title=f"{overview.data}: the shapes that predictions rest on",
         lines=[_summary(overview, panels)], key=_KEY, legend=[] if overview.atoms else looks.legend(),
     ) as sheet:  # fmt: skip
-        for place, (predicted, shares) in enumerate(panels.items()):
-            row, column = divmod(place, columns)
+        for i, (predicted, shares) in enumerate(panels.items()):
+            row, column = divmod(i, columns)
             axis = sheet.axis(_LEFT + column * (_PANEL + _GAP), height - (row + 1) * tall, _PANEL, tall)
             _write_title(axis, overview, predicted, tall)
             _draw_scale(axis, ticks, tall - _TITLE, len(shares))
@@ -52,12 +52,12 @@ _KEY = (
 
 
 def _panels(overview: Overview) -> dict[str, list[ShapeShare]]:
-    """The heaviest shapes by class, for all classes together and the classes with the most instances."""
-    found: dict[str, list[ShapeShare]] = {}
+    """Group the heaviest shapes by class, for all classes together and the classes with the most instances."""
+    classes: dict[str, list[ShapeShare]] = {}
     for share in overview.shares:
-        found.setdefault(share.predicted, []).append(share)
-    largest = sorted(found.keys() - {ALL}, key=lambda name: (-overview.instances.get(name, 0), name))[:MOST_CLASSES]
-    return {name: shares[:MOST_SHAPES] for name, shares in found.items() if name in (ALL, *largest)}
+        classes.setdefault(share.predicted, []).append(share)
+    largest = sorted(classes.keys() - {ALL}, key=lambda name: (-overview.instances.get(name, 0), name))[:MOST_CLASSES]
+    return {name: shares[:MOST_SHAPES] for name, shares in classes.items() if name in (ALL, *largest)}
 
 
 def _summary(overview: Overview, panels: dict[str, list[ShapeShare]]) -> str:
@@ -73,7 +73,7 @@ def _count(number: int, level: str) -> str:
 
 
 def _ticks(shares: Sequence[ShapeShare]) -> list[float]:
-    """Round shares from 0 to above all bars, intervals and diamonds: one scale for all panels."""
+    """Return round shares from 0 to above all bars, intervals and diamonds: one scale for all panels."""
     most = max((v for s in shares for v in (s.carried, s.high, s.chance) if math.isfinite(v)), default=0.0)
     most = max(most, 1e-3)
     unit = 10.0 ** math.floor(math.log10(most))
@@ -99,8 +99,7 @@ def _draw_scale(axis: Any, ticks: Sequence[float], top: float, rows: int) -> Non
 
 def _draw_share(axis: Any, share: ShapeShare, looks: Looks, y: float, most: float) -> None:
     _draw_glyph(axis, share, looks, y)
-    label = f"{share.shape} {share.content}".strip()
-    axis.text(_GLYPH + 0.05, y + 0.15, plain(label, 48), fontsize=8, va="center", zorder=5,
+    axis.text(_GLYPH + 0.05, y + 0.15, plain(share.label, 48), fontsize=8, va="center", zorder=5,
               bbox={"pad": 0.6, "facecolor": "white", "edgecolor": "none"})  # fmt: skip
     y -= 0.09
     values = share.carried, share.low, share.high, share.chance
@@ -126,4 +125,4 @@ def _draw_glyph(axis: Any, share: ShapeShare, looks: Looks, y: float) -> None:
     points = (_GLYPH / 2 - 0.06, y) + points * min(0.72 / wide, 0.38 / tall, 0.3 / nearest(points))
     for a, b in share.edges:
         axis.plot(*points[[a, b]].T, color=SOFT, lw=1.2, zorder=1)
-    draw_nodes(axis, points, share.kinds or [""] * share.nodes, looks, room(points, 10 if share.kinds else 7))
+    looks.draw(axis, points, share.kinds or [""] * share.nodes, room(points, 10 if share.kinds else 7))

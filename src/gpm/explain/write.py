@@ -1,4 +1,4 @@
-"""Explanations in words and files: what is printed, and the folder that is written."""
+"""Print explanations and save them in a folder."""
 
 from __future__ import annotations
 
@@ -9,43 +9,34 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from gpm.explain.explanation import Explanation, ScoredPattern
-from gpm.explain.overview import Overview
+from gpm.explain.explanation import Explanation, Overview
 from gpm.graph.names import join_names
 from gpm.io.atomic import write_json
 from gpm.io.table_files import write_table
 
 JSON, TABLE, PAGE = "explanation.json", "patterns.csv", "index.html"
-_LONGEST = 48  # letters of a file's name
+_LONGEST = 48  # characters of a file's name
 
 
 def tell(explanation: Explanation) -> list[str]:
-    """An explanation as lines to print."""
+    """Return an explanation as lines to print."""
     e = explanation
-    known = f" (known: {e.truth})" if e.truth else ""
-    lines = [f"{e.headline}{known}"]
+    lines = [f"{e.headline} (known: {e.truth})" if e.truth else e.headline]
     lines.append(f"by {e.method}, {e.walks} walks make {e.found} patterns; the best {len(e.patterns)}:")
     width = max((len(p.label) for p in e.patterns), default=0)
     for rank, p in enumerate(e.patterns, 1):
         figures = f"{rank:>4}  {p.score:>8.3g} ± {p.spread:<7.2g} {p.label:<{width}}"
-        lines.append(f"{figures}  {p.count:>3} of length {p.scale:<2} {argument(e, p):<18} {join_names(p.names)}")
+        lines.append(f"{figures}  {p.count:>3} of length {p.scale:<2} {e.argument(p):<18} {join_names(p.names)}")
     return [_printable(line) for line in (*lines, *tell_trust(e))]
 
 
 def _printable(line: str) -> str:
-    """A line without what would steer a terminal: names are untrusted."""
+    """Escape control characters, which could steer a terminal: names are untrusted."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
 
 
-def argument(explanation: Explanation, pattern: ScoredPattern) -> str:
-    """What a pattern speaks for."""
-    if explanation.kind == "value":
-        return "raises it" if pattern.argues else "lowers it"
-    return f"for {explanation.classes[pattern.argues]}"
-
-
 def tell_trust(explanation: Explanation) -> list[str]:
-    """How far to believe it, in words."""
+    """Describe how far to trust an explanation."""
     trust, answer = explanation.trust, explanation.answer
 
     def show(value: float) -> str:
@@ -61,9 +52,11 @@ def tell_trust(explanation: Explanation) -> list[str]:
             f"with the edges of the best {count} forbidden to the walks it becomes {show(some.top[-1])}; with those of "
             f"random ones {show(some.random[-1])}"
         )
-    same = f"{trust.overlap:.0%} of the best patterns of two draws are the same"
-    lines.append(f"drawn anew {trust.draws} times: {same}, and their scores agree to {trust.stability:.2f} (at most 1)")
-    return lines
+    return [
+        *lines,
+        f"drawn again {trust.draws} times: {trust.overlap:.0%} of the best patterns of two draws are the same, "
+        f"mean cosine of their scores {trust.stability:.2f}",
+    ]
 
 
 def save_explanations(explanations: Sequence[Explanation], folder: Path) -> Path:
@@ -85,11 +78,11 @@ def save_explanations(explanations: Sequence[Explanation], folder: Path) -> Path
 
 
 def tabulate(explanations: Sequence[Explanation]) -> dict[str, list[Any]]:
-    """Patterns by column, all explanations below one another."""
+    """Return the patterns of all explanations as a table by column."""
     rows = [
         {
             "instance": e.name, "rank": rank, "shape": p.shape, "content": p.content, "score": p.score,
-            "spread": p.spread, "again": p.again, "argues": argument(e, p), "without": p.without, "length": p.scale,
+            "spread": p.spread, "again": p.again, "argues": e.argument(p), "without": p.without, "length": p.scale,
             "walks": p.count, "path": join_names(p.names),
         }
         for e in explanations for rank, p in enumerate(e.patterns, 1)
@@ -98,7 +91,7 @@ def tabulate(explanations: Sequence[Explanation]) -> dict[str, list[Any]]:
 
 
 def file_name(text: str) -> str:
-    """A name that any file system takes, whatever a node is called; what had to be changed gets a checksum."""
+    """Return a file name that any file system takes; a name that had to be changed gets a checksum."""
     plain = text.replace(" ", "-")
     safe = re.sub(r"[^\w-]+", "-", plain).strip("-")[:_LONGEST]
     if safe and safe == plain:
@@ -107,7 +100,7 @@ def file_name(text: str) -> str:
 
 
 def file_names(explanations: Sequence[Explanation]) -> list[str]:
-    """A name for the figure of each, all different: what two names have in common may be all that a file can have."""
+    """Name the figure of each explanation; all names differ, also where case does not count."""
     names: list[str] = []
     for e in explanations:
         name, again = file_name(e.name), 2
@@ -118,7 +111,7 @@ def file_names(explanations: Sequence[Explanation]) -> list[str]:
 
 
 def tell_overview(overview: Overview) -> list[str]:
-    """An overview as lines to print."""
+    """Return an overview as lines to print."""
     lines = []
     for name, count in overview.instances.items():
         rows = [share for share in overview.shares if share.predicted == name]

@@ -1,15 +1,14 @@
-"""Calibration on the validation part: a temperature for probabilities, a width for the intervals of numbers.
+"""Calibration on the validation split: a temperature for probabilities, a width for the intervals of numbers.
 
 A temperature divides the logits before they become probabilities (Guo et al., 2017): the one that makes the labels of
-the validation part most likely. It never changes what is predicted. Probabilities of links are among as many non-edges
-as the validation part has.
+the validation split most likely. It never changes which class is predicted. Probabilities of links assume as many
+non-edges as the validation split has.
 
-The interval of a number is its spread over draws of patterns plus the usual error, times a factor: the one with which 9
-in 10 numbers of the validation part lie inside (split conformal prediction). It covers the errors of the model as they
-are there. It does not cover graphs that are unlike it, and as the epoch was chosen on the same part, it may be a little
-narrow.
+The interval of a number is its spread over independent draws of patterns plus the median error, times a factor: the one
+with which 9 in 10 numbers of the validation split lie inside (split conformal prediction). It covers the errors of the
+model on data like the validation split. As the epoch was chosen on the same split, it may be a little narrow.
 
-Both are found once and kept as `calibration.json` in the run folder.
+Both are computed once and kept as `calibration.json` in the run folder.
 """
 
 from __future__ import annotations
@@ -19,27 +18,27 @@ import logging
 import math
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from msgspec import Meta
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 from torch import Tensor
 
-from gpm.errors import GpmError
-from gpm.inference.redraws import LEVEL, measure_spread, spread_factor
+from gpm.errors import GpmError, whole_number
+from gpm.inference.opened import OpenedRun
 from gpm.io.atomic import write_json
 from gpm.io.json_schema import read_checked
+from gpm.io.run_files import WEIGHTS
+from gpm.nn.predictor import Predictor, Predicts
 from gpm.tasks import ClassTask, LinkTask, Task, ValueTask
 from gpm.tasks.metrics import cool
 
-if TYPE_CHECKING:
-    from gpm.run.run import Run
-
 FILE = "calibration.json"
-COLDEST, HOTTEST = 1 / 20, 20.0  # of a validation part without a mistake, the likeliest temperature would be 0
+DRAWS = 8
+LEVEL = 0.9  # share of intervals that must hold the value
+COLDEST, HOTTEST = 1 / 20, 20.0  # on a validation split without a mistake, the likeliest temperature would be 0
 BINS = 15
 _Factor = Annotated[float, Meta(ge=0, lt=1e300)]
 _log = logging.getLogger("gpm")
@@ -47,13 +46,13 @@ _log = logging.getLogger("gpm")
 
 @dataclass(frozen=True)
 class Calibration:
-    """What was found on the validation part.
+    """A calibration fitted on the validation split.
 
     Attributes:
-        key: What it belongs to: weights, patterns and draws.
-        temperature: Of probabilities.
-        floor, factor: Of intervals, for each number `[C]`: what is added to its spread, and what the sum is times.
-        figures: How many instances it was found on, and what it changed there.
+        key: The weights, patterns and draws it belongs to.
+        temperature: The divisor of the logits.
+        floor, factor: For each number `[C]`: half the width of its interval is (spread + floor) * factor.
+        figures: The number of instances it was fitted on, and measures before and after.
     """
 
     key: dict[str, Any]
@@ -63,48 +62,74 @@ class Calibration:
     figures: dict[str, float] = field(default_factory=dict)
 
     def widths(self, spread: Tensor) -> Tensor:
-        """Half the widths of intervals `[B, C]` from spreads in the numbers' own units."""
+        """Return half the widths of intervals `[B, C]`, from spreads in the units of the numbers."""
         return (spread + spread.new_tensor(self.floor)) * spread.new_tensor(self.factor)
 
 
-def calibrate(run: Run, *, draws: int, patterns: int | None = None, progress: bool = False) -> Calibration:
-    """Find the calibration of a run, or read it where it was found before.
+def calibrate_run(run: OpenedRun, *, draws: int, patterns: int | None = None, progress: bool = False) -> Calibration:
+    """Fit the calibration of a run on the validation split of its training data, or read it if it was fitted before.
 
     Args:
-        run: The run; opened on other data, it is calibrated on the validation part of its own.
-        draws: Of patterns, for intervals.
-        patterns: Per instance; by default the whole pool.
-        progress: Show a bar.
+        run: The run.
+        draws: Draws of patterns, for intervals.
+        patterns: Patterns per instance; by default the whole pool.
+        progress: Show a progress bar.
     """
-    from gpm.run.run import WEIGHTS
-
     weights = hashlib.sha256((run.folder / WEIGHTS).read_bytes()).hexdigest()
     key = {"weights": weights, "patterns": patterns, "draws": draws if run.predicts_values else None}
     if (kept := _read(run.folder / FILE, key, run)) is not None:
         return kept
     home = run.home
     try:
-        home.data  # noqa: B018 - whether it is there
+        home.data  # noqa: B018 - fails if the data cannot be read
     except GpmError as error:
-        raise GpmError(f"calibration needs the validation part of what {run.folder} was trained on: {error}") from None
+        raise GpmError(f"Calibration needs the validation split that {run.folder} was trained with: {error}") from None
     logits, task = home.read("val", patterns=patterns, progress=progress), home.task
     targets = task.targets[torch.tensor(home.split.val)]
     if isinstance(task, ValueTask):
         inputs = home.inputs(home.split.val)
         spread = measure_spread(home.predictor, inputs, logits, draws=draws, patterns=patterns, progress=progress)
-        found = fit_intervals(task, logits, targets, task.in_units(spread), draws)
+        fitted = fit_intervals(task, logits, targets, task.in_units(spread), draws)
     else:
-        found = fit_temperature(task, logits, targets)
-    found = replace(found, key=key)
+        fitted = fit_temperature(task, logits, targets)
+    fitted = replace(fitted, key=key)
     try:
-        write_json(run.folder / FILE, asdict(found))
+        write_json(run.folder / FILE, asdict(fitted))
     except GpmError as error:
-        _log.warning("the calibration is not kept: %s", error)
-    return found
+        _log.warning("The calibration is not kept: %s", error)
+    return fitted
+
+
+def measure_spread(
+    predictor: Predicts, inputs: Any, logits: Tensor, *, draws: int = DRAWS, patterns: int | None = None,
+    progress: bool = False,
+) -> Tensor:  # fmt: skip
+    """Compute the standard deviation `[B, C]` of logits over draws of patterns, the first of which gave `logits`.
+
+    A baseline draws no patterns: its spread is 0.
+    """
+    if whole_number(draws, "draws") < 2:
+        raise GpmError(f"draws must be at least 2, since one draw has no spread, got {draws}.")
+    if not isinstance(predictor, Predictor):
+        return torch.zeros_like(logits, dtype=torch.float64)
+    drawn, own = [logits], predictor.tokenizer
+    for i in range(1, draws):
+        other = replace(predictor, tokenizer=own.redraw(own.seed + i))
+        drawn.append(other.logits(inputs, patterns=patterns, progress=progress))
+    return torch.stack(drawn).double().std(0)
+
+
+def spread_factor(draws: int) -> float:
+    """Return how many standard deviations, estimated from so many draws, reach `LEVEL` to both sides."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(draws - 1, (1 + LEVEL) / 2))
 
 
 def fit_temperature(task: Task, logits: Tensor, targets: Tensor) -> Calibration:
-    """The temperature that makes some labels most likely, between 1/20 and 20."""
+    """Fit the temperature, between 1/20 and 20, that makes the labels most likely."""
+    from scipy.optimize import minimize_scalar
+
     assert isinstance(task, (ClassTask, LinkTask))
     plain = replace(task, smoothing=0.0)
     wanted = targets.double() if targets.is_floating_point() else targets
@@ -123,82 +148,73 @@ def fit_temperature(task: Task, logits: Tensor, targets: Tensor) -> Calibration:
         "nll_after": loss(math.log(temperature)),
     }
     _log.info(
-        "calibrated on %d of the validation part: temperature %.3f; ECE %.4f before, %.4f after; NLL %.4f, %.4f",
+        "Calibrated on %d instances of the validation split: temperature %.3f; ECE %.4f before, %.4f after; "
+        "NLL %.4f before, %.4f after",
         len(logits), temperature, *list(figures.values())[1:],
     )  # fmt: skip
     return Calibration({}, temperature, figures=figures)
 
 
 def calibration_error(task: Task, logits: Tensor, targets: Tensor, temperature: float = 1.0) -> float:
-    """ECE: how far sureness is from the share of right answers, the mean over answers in 15 bins of sureness.
+    """Compute the expected calibration error: the mean gap between confidence and accuracy over 15 bins of confidence.
 
-    Of classes it is the sureness of the predicted one; of labels and links, the probability of yes.
+    Confidence is the probability of the predicted class; for labels and links, the probability of yes.
     """
     chances = task.answers(logits, temperature).double().numpy()
     if isinstance(task, ClassTask) and not task.multilabel:
-        sure, right = chances.max(1), chances.argmax(1) == targets.numpy()
+        confidence, right = chances.max(1), chances.argmax(1) == targets.numpy()
     else:
         wanted = targets.double().reshape(chances.shape).numpy()
-        known = ~np.isnan(wanted)
-        sure, right = chances[known], wanted[known]
-    bins = np.minimum((sure * BINS).astype(np.int64), BINS - 1)
-    gaps = np.bincount(bins, sure - right, BINS)
-    return float(np.abs(gaps).sum() / max(1, len(sure)))
+        labelled = ~np.isnan(wanted)
+        confidence, right = chances[labelled], wanted[labelled]
+    bins = np.minimum((confidence * BINS).astype(np.int64), BINS - 1)
+    gaps = np.bincount(bins, confidence - right, BINS)
+    return float(np.abs(gaps).sum() / max(1, len(confidence)))
 
 
 def fit_intervals(task: ValueTask, logits: Tensor, targets: Tensor, spread: Tensor, draws: int) -> Calibration:
-    """The widths with which 9 in 10 of some numbers lie inside.
+    """Fit the widths with which 9 in 10 true values lie inside their intervals.
 
-    Args:
-        task: What the numbers are.
-        logits: `[B, C]`.
-        targets: `[B, C]` in their own units, NaN where unknown.
-        spread: Of the answers `[B, C]`, in their own units.
-        draws: That it was found from.
+    Targets (NaN where unknown) and spreads `[B, C]` are in the units of the values.
     """
     errors = (task.answers(logits) - targets).abs().numpy()
     spreads = spread.numpy()
     floor, factor = [], []
     for column, scale in enumerate(task.scale):
-        known = ~np.isnan(errors[:, column])
-        least = max(float(np.median(errors[known, column])) if known.any() else 0.0, 1e-9 * scale)
-        scores = errors[known, column] / (spreads[known, column] + least)
+        labelled = ~np.isnan(errors[:, column])
+        least = max(float(np.median(errors[labelled, column])) if labelled.any() else 0.0, 1e-9 * scale)
+        scores = errors[labelled, column] / (spreads[labelled, column] + least)
         floor.append(least)
         factor.append(_find_quantile(scores))
-    found = Calibration({}, floor=floor, factor=factor)
-    inside = {"before": spread_factor(draws) * spread, "after": found.widths(spread)}
-    figures = {f"inside_{when}": _share_inside(errors, width.numpy()) for when, width in inside.items()}
-    figures = {"count": len(logits)} | figures
+    fitted = Calibration({}, floor=floor, factor=factor)
+    inside = {"before": spread_factor(draws) * spread, "after": fitted.widths(spread)}
+    held = {when: (errors <= width.numpy() * (1 + 1e-9))[~np.isnan(errors)] for when, width in inside.items()}
+    figures = {"count": len(logits)} | {f"inside_{when}": float(within.mean()) for when, within in held.items()}
     _log.info(
-        "calibrated on %d of the validation part: %.1f%% of its numbers were inside their intervals, %.1f%% are",
+        "Calibrated on %d instances of the validation split: interval coverage %.1f%% before, %.1f%% after",
         len(logits), 100 * figures["inside_before"], 100 * figures["inside_after"],
     )  # fmt: skip
-    return replace(found, figures=figures)
+    return replace(fitted, figures=figures)
 
 
 def _find_quantile(scores: NDArray) -> float:
-    """The smallest of n scores that a new one exceeds at most once in ten times."""
-    place = math.ceil((len(scores) + 1) * LEVEL)
-    if place > len(scores):
+    """Return the smallest of n scores that a new score exceeds at most once in ten times."""
+    rank = math.ceil((len(scores) + 1) * LEVEL)
+    if rank > len(scores):
         raise GpmError(
-            f"the validation part has {len(scores)} known numbers, and 9 are needed to calibrate; choose a larger part "
-            "with --split, or leave out --calibrate."
+            f"The validation split has {len(scores)} known values, and 9 are needed to calibrate; choose a larger "
+            "validation split with --split, or leave out --calibrate."
         )
-    return float(np.sort(scores)[place - 1])
+    return float(np.sort(scores)[rank - 1])
 
 
-def _share_inside(errors: NDArray, widths: NDArray) -> float:
-    known = ~np.isnan(errors)
-    return float((errors <= widths * (1 + 1e-9))[known].mean())
-
-
-def _read(path: Path, key: dict[str, Any], run: Run) -> Calibration | None:
-    """The calibration in a file, if it is what is wanted; a file that is damaged is found anew."""
+def _read(path: Path, key: dict[str, Any], run: OpenedRun) -> Calibration | None:
+    """Read the calibration in a file; None if it is damaged or belongs to another model."""
     if not path.is_file():
         return None
     try:
-        found = read_checked(path, Calibration)
+        kept = read_checked(path, Calibration)
     except GpmError:
         return None
-    wanted = len(run.facts["mean"]) if run.predicts_values else 0
-    return found if found.key == key and len(found.floor) == len(found.factor) == wanted else None
+    columns = len(run.metadata["mean"]) if run.predicts_values else 0
+    return kept if kept.key == key and len(kept.floor) == len(kept.factor) == columns else None

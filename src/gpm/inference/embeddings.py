@@ -1,7 +1,8 @@
-"""Embeddings: what the head of a model reads of nodes or graphs, as an array and as a table."""
+"""Embeddings of nodes or graphs: the vectors that the head of a model reads, as an array and as a table."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,39 +11,39 @@ import torch
 from numpy.typing import NDArray
 
 from gpm.errors import GpmError
+from gpm.inference.opened import OpenedRun
 from gpm.io.atomic import replacing
 from gpm.io.table_files import WRITTEN, check_table, write_table
 from gpm.nn import LinkPatternMachine
-from gpm.nn.predictor import Predictor, Predicts
+from gpm.nn.predictor import Predictor
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from gpm.run.run import Run
-
 ARRAY = ".npy"
 
 
+@dataclass(eq=False, repr=False)
 class Embeddings:
-    """Vectors of some instances.
+    """Vectors of nodes or graphs.
 
     Args:
-        keys: Columns that say which they are, in the user's names.
+        keys: Columns that name the instances.
         vectors: float32 `[B, d]`.
     """
 
-    def __init__(self, keys: dict[str, list[Any]], vectors: NDArray[np.float32]) -> None:
-        self.keys, self.vectors = keys, vectors
+    keys: dict[str, list[Any]]
+    vectors: NDArray[np.float32]
 
     def __len__(self) -> int:
         return len(self.vectors)
 
     def columns(self) -> dict[str, Any]:
-        """The table by column: which instance, then e0, e1, ..."""
+        """Return the table by column: the names of the instance, then e0, e1, ..."""
         return self.keys | {f"e{i}": self.vectors[:, i] for i in range(self.vectors.shape[1])}
 
     def frame(self) -> pd.DataFrame:
-        """The table as a pandas frame."""
+        """Return the table as a pandas frame."""
         import pandas as pd
 
         return pd.DataFrame(self.columns())
@@ -50,7 +51,7 @@ class Embeddings:
     def save(self, path: str | Path) -> None:
         """Write a table (.parquet, .csv, .tsv, .jsonl), or an array (.npy) with the names of its rows beside it.
 
-        The names beside `emb.npy` are in `emb.keys.csv`, which is written first: where the array is, they are.
+        The names of the rows of `emb.npy` are in `emb.keys.csv`, which is written first.
         """
         path = Path(path)
         check_embeddings(path)
@@ -68,40 +69,35 @@ def check_embeddings(path: Path) -> None:
 
 
 def embed_run(
-    run: Run, names: Any = None, *, new: bool = False, patterns: int | None = None, progress: bool = False
+    run: OpenedRun, names: Any = None, *, new: bool = False, patterns: int | None = None, progress: bool = False
 ) -> Embeddings:
-    """Embed the nodes or graphs of a run: what the head of the model reads, without dropout.
+    """Embed the nodes or graphs of a run: return what the head of the model reads, without dropout.
 
-    Nodes and graphs are read from their patterns; a model of links that joins its ends by `product` embeds nodes.
+    A model of links that joins its ends by `product` embeds nodes.
 
     Args:
         run: The run.
-        names: Of nodes or graphs; by default all.
+        names: Names of nodes or graphs; by default all.
         new: Only nodes that the training graph does not have.
-        patterns: Per instance; by default the whole pool.
-        progress: Show a bar.
+        patterns: Patterns per instance; by default the whole pool.
+        progress: Show a progress bar.
     """
-    level = "graph" if run.data.level == "graph" else "node"
-    predictor: Any = _check(run)
-    ids = run.find(names, new=new, level=level)
-    if not isinstance(predictor, Predictor):
-        found = predictor.embed()[torch.from_numpy(ids).to(predictor.device)]
-    elif run.data.level == "link":
-        found = predictor.embed_nodes(ids, patterns=patterns, progress=progress)
-    else:
-        parts = [out.embedding.cpu() for out in predictor.outputs(ids, patterns=patterns, progress=progress)]
-        found = torch.cat(parts) if parts else torch.zeros(0, predictor.model.options.width or 0)
-    return Embeddings(run.name(ids, level=level), found.float().cpu().numpy())
-
-
-def _check(run: Run) -> Predicts:
-    """The model, which must have embeddings of single instances."""
-    predictor = run.predictor
-    if not isinstance(predictor, Predictor) and run.data.level == "graph":
+    level, predictor = "graph" if run.data.level == "graph" else "node", run.predictor
+    options: dict[str, Any] = {"patterns": patterns, "progress": progress}
+    if not isinstance(predictor, Predictor) and level == "graph":
         raise GpmError(f"{run.folder} holds a {run.config.model}, whose graphs have no embedding; train a gpm.")
     if isinstance(predictor.model, LinkPatternMachine) and predictor.model.pair == "joint":
         raise GpmError(
             f"{run.folder} reads the two ends of a link together, so that a node has no embedding of its own; train "
             "with --pair product."
         )
-    return predictor
+    ids = run.find(names, new=new, level=level)
+    if not isinstance(predictor, Predictor):
+        network: Any = predictor
+        vectors = network.embed()[torch.from_numpy(ids).to(network.device)]
+    elif run.data.level == "link":
+        vectors = predictor.embed_nodes(ids, **options)
+    else:
+        batches = [output.embedding.cpu() for output in predictor.outputs(ids, **options)]
+        vectors = torch.cat(batches) if batches else torch.zeros(0, predictor.model.options.width or 0)
+    return Embeddings(run.name(ids, level=level), vectors.float().cpu().numpy())

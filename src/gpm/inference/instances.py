@@ -1,4 +1,4 @@
-"""The instances that a run can predict, by their places in one fixed order, of which some are made at a time."""
+"""All instances that a run can predict, in one fixed order, read a block at a time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,23 +14,21 @@ from numpy.typing import NDArray
 from gpm.data.graph_files import PairTable, opening_pairs
 from gpm.errors import GpmError
 from gpm.graph.find import find_nodes
+from gpm.inference.opened import OpenedRun
 
-if TYPE_CHECKING:
-    from gpm.run.run import Run
-
-_BLOCK = 1 << 20  # places that are looked at together
+_BLOCK = 1 << 20  # instances that are looked at together
 Reader = Callable[[int, int], Iterable[NDArray]]
 
 
 @dataclass(frozen=True, eq=False)
 class Instances:
-    """All that is to be predicted, in order.
+    """All instances, in order.
 
     Attributes:
-        total: How many there are.
-        reader: Gives those of places `first` to `last - 1`, in pieces of any size: nodes or graphs `[B]`, or pairs
+        total: Number of instances.
+        reader: Returns instances `first` to `last - 1`, in blocks of any size: nodes or graphs `[B]`, or pairs
             `[B, 2]`.
-        digest: Of a table of pairs, the SHA-256 of its file; else empty.
+        digest: The SHA-256 of the file of a table of pairs; else empty.
     """
 
     total: int
@@ -39,13 +36,13 @@ class Instances:
     digest: str = ""
 
     def read(self, first: int, last: int, size: int) -> Iterator[NDArray]:
-        """Those of places `first` to `last - 1`, `size` at a time; the last piece may have fewer."""
+        """Read instances `first` to `last - 1`, `size` at a time; the last block may have fewer."""
         waiting: list[NDArray] = []
-        for piece in self.reader(first, last):
-            while len(piece):
+        for block in self.reader(first, last):
+            while len(block):
                 room = size - sum(map(len, waiting))
-                waiting.append(piece[:room])
-                piece = piece[room:]
+                waiting.append(block[:room])
+                block = block[room:]
                 if sum(map(len, waiting)) == size:
                     yield np.concatenate(waiting)
                     waiting = []
@@ -54,30 +51,26 @@ class Instances:
 
 
 @contextmanager
-def opening_instances(run: Run, pairs: Path | None = None, *, new: bool = False) -> Iterator[Instances]:
-    """All nodes or graphs of a run's data, its new nodes, or the pairs of a table.
+def opening_instances(run: OpenedRun, pairs: Path | None = None, *, new: bool = False) -> Iterator[Instances]:
+    """Open all nodes or graphs of a run's data, its new nodes, or the pairs of a table.
 
     Args:
         run: The run.
-        pairs: Of a run that predicts links, the table of pairs.
-        new: Only nodes that the training graph does not have, of a run that is opened on another graph.
+        pairs: The table of pairs, for a run that predicts links.
+        new: Only nodes that the training graph does not have, for a run that is opened on another graph.
     """
     level, graph = run.data.level, run.data.graph
     if (level == "link") != (pairs is not None) or (level == "link" and new):
-        asked = "a table of pairs, and no new nodes" if level == "link" else "no table of pairs"
-        raise GpmError(f"{run.folder} predicts {level}s, for which it needs {asked}.")
+        needs = "a table of pairs, and no new nodes" if level == "link" else "no table of pairs"
+        raise GpmError(f"{run.folder} predicts {level}s, for which it needs {needs}.")
     if pairs is not None:
         with opening_pairs(pairs) as table:
             yield _pairs_of(run, table, pairs)
-    elif new:
-        found = run.find(new=True)
-        yield Instances(len(found), lambda first, last: [found[first:last]])
-    elif level == "node" or graph.graph_ptr is None:
-        yield Instances(graph.num_nodes if level == "node" else 1, _count)
+    elif level == "node" and not new:
+        yield Instances(graph.num_nodes, _count)
     else:
-        pointer = graph.graph_ptr
-        total = sum(map(len, _filled(pointer, 0, graph.num_graphs)))
-        yield Instances(total, lambda first, last: _filled(pointer, first, last))
+        ids = run.find(new=new)
+        yield Instances(len(ids), lambda first, last: [ids[first:last]])
 
 
 def _count(first: int, last: int) -> Iterator[NDArray]:
@@ -85,18 +78,7 @@ def _count(first: int, last: int) -> Iterator[NDArray]:
         yield np.arange(begin, min(begin + _BLOCK, last))
 
 
-def _filled(pointer: NDArray, first: int, last: int) -> Iterator[NDArray]:
-    """Of the graphs that have nodes, those of some places."""
-    seen = 0
-    for begin in range(0, len(pointer) - 1, _BLOCK):
-        found = begin + np.flatnonzero(np.diff(pointer[begin : begin + _BLOCK + 1]))
-        yield found[max(0, first - seen) : max(0, last - seen)]
-        seen += len(found)
-        if seen >= last:
-            return
-
-
-def _pairs_of(run: Run, table: PairTable, path: Path) -> Instances:
+def _pairs_of(run: OpenedRun, table: PairTable, path: Path) -> Instances:
     def read(first: int, last: int) -> Iterator[NDArray]:
         for block in table.read(first, last):
             yield find_nodes(run.data.graph, [name for pair in block for name in pair]).reshape(-1, 2)

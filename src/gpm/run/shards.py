@@ -1,8 +1,8 @@
-"""Predicting very many instances in shards, each by a process of its own, and merging what they wrote.
+"""Predict very many instances in shards, each in a process of its own, and merge the files that they wrote.
 
-Shard i of n is the file `part-0000i-of-0000n.parquet`: there whole or not at all. In the Parquet file's own metadata
-stands what it was made from (`gpm`: a JSON object with the run's checksums, the digest of the data, the options and the
-range), so that a finished part is known again, and parts that do not belong together are not merged.
+Shard i of n is the file `part-0000i-of-0000n.parquet`, which is there complete or not at all. The metadata of the
+Parquet file (`gpm`: a JSON object with the run's checksums, the digest of the data, the options and the range) says
+what it was made from: a finished shard is recognised, and shards that do not belong together are not merged.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -25,18 +25,16 @@ from gpm.data.tables.open_table import reading
 from gpm.data.tables.session import connect, file_literal, literal
 from gpm.errors import GpmError, whole_number
 from gpm.graph.digest import digest_data
-from gpm.inference.answer import Answers, open_answers
+from gpm.inference.calibration import DRAWS
 from gpm.inference.instances import Instances, opening_instances
-from gpm.inference.redraws import DRAWS
+from gpm.inference.opened import OpenedRun
+from gpm.inference.predict import Inference, prepare_inference
 from gpm.io.atomic import replacing, sync_folder
 from gpm.io.manifest import USED
 from gpm.io.publish import claiming, scratch_for
 from gpm.io.table_files import WRITTEN, check_table, write_blocks, write_parquet
 
-if TYPE_CHECKING:
-    from gpm.run.run import Run
-
-ROWS = 65_536  # instances that are answered at a time, and the most rows of a row group
+ROWS = 65_536  # instances that are predicted at a time, and the most rows of a row group
 _VECTORS = 32  # of 2,048 rows, that are merged at a time
 FORMAT, VERSION = "gpm-part", 1
 _NAME = re.compile(r"part-(\d{5,9})-of-(\d{5,9})\.parquet")
@@ -45,13 +43,7 @@ _SAME = {"run": "another run", "data": "other data", "pairs": "another table of 
 
 @dataclass(frozen=True)
 class Part:
-    """One shard of the answers.
-
-    Attributes:
-        path: The file.
-        first, last: The places of its instances: `first` to `last - 1`.
-        made: Whether it was made now; a part that was there already is left as it is.
-    """
+    """The file of a shard, with instances `first` to `last - 1`; `made` is False if it was there already."""
 
     path: Path
     first: int
@@ -63,43 +55,41 @@ class Part:
 
 
 def parse_shard(text: str) -> tuple[int, int]:
-    """Read a shard as the command line has it: 3/100."""
-    found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text.strip(), re.ASCII)
-    if not found:
-        raise GpmError(
-            f"a shard is written as its number, from 0 on, and how many there are, as in 3/100; got {text!r}."
-        )
-    return check_shard(int(found[1]), int(found[2]))
+    """Parse a shard as the command line has it: 3/100."""
+    match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text.strip(), re.ASCII)
+    if not match:
+        raise GpmError(f"A shard is its index, from 0 on, and the number of shards, as in 3/100; got {text!r}.")
+    return check_shard(int(match[1]), int(match[2]))
 
 
 def check_shard(index: int, count: int) -> tuple[int, int]:
-    """Refuse a shard that there is not."""
+    """Refuse an index or a number of shards that is out of range."""
     index, count = whole_number(index, "the number of a shard"), whole_number(count, "the count of shards")
     if count < 1 or count >= 10**9:
-        raise GpmError(f"there must be between 1 and 999,999,999 shards, got {count}.")
+        raise GpmError(f"The number of shards must lie between 1 and 999,999,999, got {count}.")
     if not 0 <= index < count:
-        raise GpmError(f"there is no shard {index} of {count}: they are numbered from 0 to {count - 1}.")
+        raise GpmError(f"There is no shard {index} of {count}: shards are numbered from 0 to {count - 1}.")
     return index, count
 
 
 def share_out(total: int, index: int, count: int) -> tuple[int, int]:
-    """The places `first` to `last - 1` of a shard: shards differ in size by one at most."""
+    """Return the range `first` to `last - 1` of a shard: shards differ in size by one at most."""
     return total * index // count, total * (index + 1) // count
 
 
 def part_path(folder: Path, index: int, count: int) -> Path:
-    """The file of a shard."""
+    """Return the file of a shard."""
     return folder / f"part-{index:05d}-of-{count:05d}.parquet"
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse, before any work, a name that is no folder's."""
+    """Refuse, before any work, a path that is not that of a folder."""
     if folder.suffix.lower() in WRITTEN or (folder.exists() and not folder.is_dir()):
-        raise GpmError(f"{folder} is a file's name; shards are written into a folder, as in -o answers.")
+        raise GpmError(f"{folder} is the name of a file; shards are written into a folder, as in -o answers.")
 
 
 def predict_shard(
-    run: Run,
+    run: OpenedRun,
     folder: str | Path,
     index: int,
     count: int,
@@ -113,47 +103,42 @@ def predict_shard(
     calibrate: bool = False,
     progress: bool = False,
 ) -> Part:
-    """Predict one of so many equal shards of all instances and write it as a Parquet file.
+    """Predict one of `count` equal shards of all instances and write it as a Parquet file.
 
-    Memory does not grow with the number of instances. A part of the same run, data, options and range that is there
-    already is left as it is. All shards together say what `Run.predict` says of all instances: to the last bit, save
-    for pairs by `product` and for graphs by a network, whose batches differ.
+    Memory does not grow with the number of instances. A file of the same run, data, options and range that is there
+    already is left as it is. All shards together hold what `Run.predict` predicts for all instances: to the last bit,
+    except for pairs by `product` and for graphs by a network, whose batches differ.
 
     Args:
         run: The run; opened on other data, it predicts these.
-        folder: Where the parts are written.
-        index: Which shard, from 0 on.
-        count: How many there are.
-        pairs: Of a run that predicts links, the table of pairs to score.
-        new: Only nodes that the training graph does not have, of a run that is opened on another graph.
-        overwrite: Replace a part of another run, other data or other options.
-        patterns, interval, draws, calibrate, progress: As in `gpm.inference.answer.answer`.
+        folder: The folder to write to.
+        index: The index of the shard, from 0 on.
+        count: The number of shards.
+        pairs: The table of pairs to score, for a run that predicts links.
+        new: Only nodes that the training graph does not have, for a run that is opened on another graph.
+        overwrite: Replace a file of another run, other data or other options.
+        patterns, interval, draws, calibrate, progress: As in `gpm.inference.predict.prepare_inference`.
     """
     index, count = check_shard(index, count)
     folder = Path(folder)
     check_folder(folder)
-    asked: dict[str, Any] = {"patterns": patterns, "interval": interval, "draws": draws, "calibrate": calibrate}
+    chosen: dict[str, Any] = {"patterns": patterns, "interval": interval, "draws": draws, "calibrate": calibrate}
     with opening_instances(run, None if pairs is None else Path(pairs), new=new) as instances:
         part = Part(part_path(folder, index, count), *share_out(instances.total, index, count))
-        options = asked | {"new": new, "draws": draws if run.predicts_values and (interval or calibrate) else None}
-        facts = _describe(run, instances, options) | {"shard": index, "of": count}
+        options = chosen | {"new": new, "draws": draws if run.predicts_values and (interval or calibrate) else None}
+        metadata = {
+            "format": FORMAT, "version": VERSION, "run": _digest_run(run), "data": _digest_data(run),
+            "pairs": instances.digest, "options": options, "total": instances.total, "shard": index, "of": count,
+        }  # fmt: skip
         with claiming(part.path.absolute()):
-            if part.path.exists() and _is_finished(part.path, facts, overwrite):
-                return Part(part.path, part.first, part.last, made=False)
-            answers = open_answers(run, progress=progress, total=instances.total, **asked)
-            _make_part(part, facts, answers, instances)
+            if part.path.exists() and _is_finished(part.path, metadata, overwrite):
+                return replace(part, made=False)
+            inference = prepare_inference(run, progress=progress, total=instances.total, **chosen)
+            _make_part(part, metadata, inference, instances)
     return part
 
 
-def _describe(run: Run, instances: Instances, options: dict[str, Any]) -> dict[str, Any]:
-    """What the answers depend on; parts that have all of it in common belong together."""
-    return {
-        "format": FORMAT, "version": VERSION, "run": _digest_run(run), "data": _digest_data(run),
-        "pairs": instances.digest, "options": options, "total": instances.total,
-    }  # fmt: skip
-
-
-def _digest_run(run: Run) -> str:
+def _digest_run(run: OpenedRun) -> str:
     digest = hashlib.sha256()
     for name in USED:
         path = run.folder / name
@@ -161,22 +146,22 @@ def _digest_run(run: Run) -> str:
     return digest.hexdigest()
 
 
-def _digest_data(run: Run) -> str:
-    kept = "" if run.other else str(run.facts.get("data_digest", "")).partition(" ")[0]  # as it was found on opening
-    found = kept or digest_data(run.data.graph, run.source or run.folder / run.config.data)
+def _digest_data(run: OpenedRun) -> str:
+    kept = "" if run.other else str(run.metadata.get("data_digest", "")).partition(" ")[0]  # checked on opening
+    digest = kept or digest_data(run.data.graph, run.source or run.folder / run.config.data)
     if isinstance(run.data, GraphData) and run.data.names is not None:
-        digest = hashlib.sha256()
+        names = hashlib.sha256()
         for name in run.data.names:
-            digest.update(json.dumps(name).encode())
-        found += f" {digest.hexdigest()}"
-    return found
+            names.update(json.dumps(name).encode())
+        digest += f" {names.hexdigest()}"
+    return digest
 
 
-def _is_finished(path: Path, facts: dict[str, Any], overwrite: bool) -> bool:
-    """Whether a part is the one that is asked for; another is refused, or to be replaced."""
+def _is_finished(path: Path, metadata: dict[str, Any], overwrite: bool) -> bool:
+    """Return whether a file is the wanted shard; refuse another one, unless it may be replaced."""
     try:
         with connect() as base:
-            other = _compare(_read_facts(base, path), facts)
+            other = _compare(_read_metadata(base, path), metadata)
     except GpmError:
         other = "no run at all"
     if other and not overwrite:
@@ -184,50 +169,47 @@ def _is_finished(path: Path, facts: dict[str, Any], overwrite: bool) -> bool:
     return not other
 
 
-def _compare(found: dict[str, Any], wanted: dict[str, Any]) -> str:
-    """In what the facts of a part differ from those of another, in words; empty if in nothing."""
+def _compare(metadata: dict[str, Any], wanted: dict[str, Any]) -> str:
+    """Describe in what the metadata of a shard differs from that of another; empty if in nothing."""
     for key, words in _SAME.items():
-        if found.get(key) != wanted.get(key):
+        if metadata.get(key) != wanted.get(key):
             return words
     for key, value in wanted["options"].items():
-        if found["options"].get(key) != value:
-            return f"other options ({key}: {found['options'].get(key)}, not {value})"
+        if metadata["options"].get(key) != value:
+            return f"other options ({key}: {metadata['options'].get(key)}, not {value})"
     return ""
 
 
-def _make_part(part: Part, facts: dict[str, Any], answers: Answers, instances: Instances) -> None:
+def _make_part(part: Part, metadata: dict[str, Any], inference: Inference, instances: Instances) -> None:
     with scratch_for(part.path.absolute()) as scratch:
         pieces: list[Path] = []
-        for columns in _answer(part, answers, instances):
+        for columns in _predict_part(part, inference, instances):
             pieces.append(scratch / f"{len(pieces)}.parquet")
             write_parquet(pieces[-1], columns, "rename what is no Unicode")
         made = scratch / part.path.name
-        _join(pieces, made, scratch / "spill", facts, empty=not len(part))
+        _join(pieces, made, scratch / "spill", metadata, empty=not len(part))
         with made.open("rb") as file:
             os.fsync(file.fileno())
         made.replace(part.path)
     sync_folder(part.path.parent)
 
 
-def _answer(part: Part, answers: Answers, instances: Instances) -> Iterator[dict[str, Any]]:
-    """The rows of a part, some at a time.
+def _predict_part(part: Part, inference: Inference, instances: Instances) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a shard, a block at a time.
 
-    They are read in the batches in which all instances would be read, for the sake of the last bits: at both ends some
-    are answered that are not of the part. Of a part without rows there is a row nevertheless, for the types of columns.
+    Instances are read in the batches in which all would be read, so that the last bits are the same: at both ends some
+    are predicted that are not of the shard. A shard without rows yields one row nevertheless, for the types of columns.
     """
-    batch, total = answers.predictor.count_together(answers.patterns), instances.total
+    batch, total = inference.predictor.count_together(inference.patterns), instances.total
     first, last = (part.first, part.last) if len(part) else (0, min(1, total))
     begin, end = first // batch * batch, min(total, -(-last // batch) * batch)
-    shown = tqdm(total=len(part), unit=answers.run.data.level, disable=None if answers.progress else True, leave=False)
-    with shown as bar:
+    unit, hidden = inference.run.data.level, None if inference.progress else True
+    with tqdm(total=len(part), unit=unit, disable=hidden, leave=False) as bar:
         for inputs in instances.read(begin, end, batch * max(1, ROWS // batch)) if total else [np.arange(0)]:
             low, high = max(0, first - begin), min(len(inputs), last - begin)
-            yield {name: values[low:high] for name, values in answers.of(inputs).columns().items()}
+            yield {name: values[low:high] for name, values in inference.predict(inputs).columns().items()}
             begin += len(inputs)
             bar.update(high - low)
-
-
-# Parquet files, one after the other
 
 
 def _scan(paths: list[Path]) -> str:
@@ -236,21 +218,17 @@ def _scan(paths: list[Path]) -> str:
 
 
 def _join(
-    paths: list[Path],
-    out: Path,
-    spill: Path | None = None,
-    facts: dict[str, Any] | None = None,
-    empty: bool = False,
+    paths: list[Path], out: Path, spill: Path | None = None, metadata: dict[str, Any] | None = None, empty: bool = False
 ) -> None:
     """Write the rows of some Parquet files into one, in order; `spill` is for what does not fit into memory."""
-    kept = f", KV_METADATA {{gpm: {literal(json.dumps(facts))}}}" if facts else ""
+    kept = f", KV_METADATA {{gpm: {literal(json.dumps(metadata))}}}" if metadata else ""
     target = f"{literal(str(out.absolute()))} (FORMAT parquet, ROW_GROUP_SIZE {ROWS}{kept})"
     with connect(folder=spill) as base, reading(f"what becomes {out.name}"):
         base.execute(f"COPY ({_scan(paths)}{' LIMIT 0' if empty else ''}) TO {target}")
 
 
 def _blocks(paths: list[Path]) -> Iterator[dict[str, Any]]:
-    """The columns of some Parquet files, in order and some rows at a time; at least one block, if without rows."""
+    """Yield the columns of some Parquet files in order, some rows at a time; at least one block, even without rows."""
     with connect() as base, reading(str(paths[0].parent)):
         base.execute(_scan(paths))
         frame = base.fetch_df_chunk(_VECTORS)
@@ -261,71 +239,68 @@ def _blocks(paths: list[Path]) -> Iterator[dict[str, Any]]:
                 return
 
 
-def _read_facts(base: duckdb.DuckDBPyConnection, path: Path) -> dict[str, Any]:
-    """What a part was made from."""
+def _read_metadata(base: duckdb.DuckDBPyConnection, path: Path) -> dict[str, Any]:
+    """Read what a shard was made from."""
     file = file_literal(path)
     with reading(str(path)):
-        found = base.execute(f"SELECT value FROM parquet_kv_metadata({file}) WHERE key = 'gpm'").fetchall()
+        values = base.execute(f"SELECT value FROM parquet_kv_metadata({file}) WHERE key = 'gpm'").fetchall()
         rows = base.execute(f"SELECT num_rows FROM parquet_file_metadata({file})").fetchall()
     try:
-        facts = json.loads(found[0][0])
-        whole = facts["format"] == FORMAT and facts["version"] == VERSION and isinstance(facts["options"], dict)
-        first, last = share_out(facts["total"], *check_shard(facts["shard"], facts["of"]))
-        if whole and rows[0][0] == last - first:
-            return dict(facts)
+        metadata = json.loads(values[0][0])
+        ours = metadata["format"] == FORMAT and metadata["version"] == VERSION
+        first, last = share_out(metadata["total"], *check_shard(metadata["shard"], metadata["of"]))
+        if ours and isinstance(metadata["options"], dict) and rows[0][0] == last - first:
+            return dict(metadata)
     except (IndexError, KeyError, TypeError, ValueError, RecursionError):
         pass
     raise GpmError(f"{path} is no part that gpm predict --shard wrote; remove it.")
 
 
-# Merging
-
-
-def merge_shards(folder: str | Path, out: str | Path, run: Run | None = None) -> int:
-    """Put the parts of all shards into one table, in order; returns the number of rows.
+def merge_shards(folder: str | Path, out: str | Path, run: OpenedRun | None = None) -> int:
+    """Merge all shards into one table, in order, and return the number of rows.
 
     Args:
-        folder: Where the parts are.
+        folder: The folder of the shards.
         out: The table to write: .parquet, .csv, .tsv or .jsonl.
-        run: Refuse parts of another run than this.
+        run: Refuse shards of any other run.
     """
     folder, out = Path(folder), Path(out)
     check_table(out)
     paths = find_parts(folder)
     with connect() as base:
-        known = [_read_facts(base, path) for path in paths]
-    for path, facts in zip(paths, known, strict=True):
-        if part_path(folder, facts["shard"], facts["of"]) != path:
-            raise GpmError(f"{path} holds shard {facts['shard']} of {facts['of']}; give it back its name.")
-        if other := _compare(facts, known[0]):
+        metadata = [_read_metadata(base, path) for path in paths]
+    for path, mine in zip(paths, metadata, strict=True):
+        if part_path(folder, mine["shard"], mine["of"]) != path:
+            raise GpmError(f"{path} holds shard {mine['shard']} of {mine['of']}; give it back its name.")
+        if other := _compare(mine, metadata[0]):
             raise GpmError(f"{path} is of {other} beside {paths[0].name}; make it again with --overwrite.")
-    if run is not None and known[0]["run"] != _digest_run(run):
-        raise GpmError(f"the parts in {folder} are of another run than {run.folder}; name the run that made them.")
+    if run is not None and metadata[0]["run"] != _digest_run(run):
+        raise GpmError(f"The parts in {folder} are of another run than {run.folder}; name the run that made them.")
     with replacing(out) as scratch:
         if out.suffix.lower() == ".parquet":
             _join(paths, scratch)
         else:
             write_blocks(scratch, _blocks(paths))
-    return int(known[0]["total"])
+    return int(metadata[0]["total"])
 
 
 def find_parts(folder: Path) -> list[Path]:
-    """The parts of all shards in a folder, in order; a sentence says which are missing."""
+    """List the files of all shards in a folder, in order; refuse a folder in which some are missing."""
     if not folder.is_dir():
-        raise GpmError(f"there is no folder {folder}; gpm predict RUN -o {folder} --shard 0/100 makes one.")
+        raise GpmError(f"There is no folder {folder}; gpm predict RUN -o {folder} --shard 0/100 makes one.")
     names = (_NAME.fullmatch(path.name) for path in folder.iterdir())
-    found = {(int(name[2]), int(name[1])): folder / name[0] for name in names if name}
-    counts = sorted({count for count, _ in found})
+    paths = {(int(name[2]), int(name[1])): folder / name[0] for name in names if name}
+    counts = sorted({count for count, _ in paths})
     if not counts:
         raise GpmError(f"{folder} holds no parts; gpm predict RUN -o {folder} --shard 0/100 makes the first of 100.")
     if len(counts) > 1:
         listed = _list([f"{count}" for count in counts])
         raise GpmError(f"{folder} holds parts of {listed} shards; remove those that do not belong together.")
     count = counts[0]
-    if missing := [index for index in range(count) if (count, index) not in found]:
-        which = f"part {missing[0]} of {count} is" if len(missing) == 1 else f"parts {_list(missing)} of {count} are"
+    if missing := [index for index in range(count) if (count, index) not in paths]:
+        which = f"Part {missing[0]} of {count} is" if len(missing) == 1 else f"Parts {_list(missing)} of {count} are"
         raise GpmError(f"{which} missing in {folder}: run --shard {missing[0]}/{count}.")
-    return [found[count, index] for index in range(count)]
+    return [paths[count, index] for index in range(count)]
 
 
 def _list(words: list[Any], most: int = 12) -> str:

@@ -1,4 +1,4 @@
-"""What a shift report holds: distances, scores by distance, and topologies of both domains."""
+"""The content of a shift report: distances, scores by distance, and topologies of both domains."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any, Literal
 
 Word = Literal["clear", "slight", "none"]
 Where = Literal["shared", "source only", "target only"]
-DIGITS = 6  # of the numbers in a report: what threads and machines may differ by is beyond them
+DIGITS = 6  # of the numbers in a report: differences between threads and computers are smaller
 
 
 @dataclass(frozen=True)
 class Distance:
-    """How far the two domains are apart in one respect.
+    """The distance of the two domains in one respect.
 
     Attributes:
-        name: Of what: degrees, features, topologies, classes (or labels, values), features_auc, embeddings_auc.
-        value: The distance; of the last two, how well a classifier tells the domains apart.
-        reference: The same between two random halves of the source: what no shift looks like.
-        word: Whether that is a clear difference, a slight one or none, see `gpm.shift.distances.judge`.
-        measure: What the number is, in words.
+        name: degrees, features, topologies, classes (or labels, values), features_auc or embeddings_auc.
+        value: The distance; for the last two, the AUC of a classifier that tells the domains apart.
+        reference: The same between two random halves of the source, between which there is no shift.
+        word: clear, slight or none, see `gpm.shift.distances.judge`.
+        measure: Description of the number.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Distance:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of features: its means, and how far apart they are in standard deviations over both domains."""
+    """A column of features: its means, and their difference in standard deviations over both domains."""
 
     name: str
     source: float
@@ -51,12 +51,8 @@ class Length:
 
 @dataclass(frozen=True)
 class Group:
-    """Test nodes of the target that are about as far from the source.
-
-    Attributes:
-        count: How many.
-        away: The probability that they are of the target, by the classifier of embeddings; the mean.
-        score: The run's metric; None where it says nothing of them.
+    """Test nodes of the target that are about equally far from the source: how many, the mean probability that they are
+    of the target by the classifier of embeddings, and the run's metric, None where it is not defined.
     """
 
     count: int
@@ -69,12 +65,10 @@ class Scores:
     """The run's metric by distance.
 
     Attributes:
-        metric: Which.
-        source: Of the source's validation part; None where it says nothing.
-        source_count: How many nodes of it were looked at.
-        target: Of the target's test part; None without labels.
-        target_count: How many nodes of it were looked at.
-        groups: The same nodes in groups of equal size, the most source-like first.
+        metric: Its name.
+        source, source_count: On the sampled nodes of the source's validation split, and their number.
+        target, target_count: On the sampled nodes of the target's test split, and their number; None without labels.
+        groups: The same nodes of the target in groups of equal size, the most source-like first.
     """
 
     metric: str
@@ -90,14 +84,14 @@ class TopologyShare:
     """A topology of walks of one length, in both domains.
 
     Attributes:
-        shape: What it is called.
+        shape: Name of the shape.
         code: The anonymous walk; empty where the topology has no order.
         length: Steps of the walk.
-        where: Shared, or of one domain only: in the other it is at most a tenth as frequent.
+        where: shared, or of one domain only if it is at most a tenth as frequent in the other.
         source, target: Its share of the patterns.
-        source_attention, target_attention: Attention on one such pattern, where that on an average pattern is 1; None
-            where the readout has no attention, or the domain no such pattern.
-        nodes, edges: What it looks like.
+        source_attention, target_attention: Attention on one such pattern, relative to an average pattern; None where
+            the readout has no attention, or the domain no such pattern.
+        nodes, edges: Number of nodes, and the edges among them.
     """
 
     shape: str
@@ -111,15 +105,10 @@ class TopologyShare:
     nodes: int
     edges: tuple[tuple[int, int], ...]
 
-    @property
-    def label(self) -> str:
-        """Shape and walk in one."""
-        return f"{self.shape} {'-'.join(map(str, self.code))}".strip()
-
 
 @dataclass(frozen=True)
 class Shares:
-    """What of a domain's attention (without attention, of its patterns) falls on which topologies; adds up to 1."""
+    """Shares of a domain's attention (without attention, of its patterns) by where the topology occurs; sum to 1."""
 
     shared: float
     source_only: float
@@ -128,24 +117,24 @@ class Shares:
 
 @dataclass(frozen=True)
 class Shift:
-    """How far a target is from its source, how the model fares on it, and which patterns both have.
+    """A shift report: how far a target is from its source, how the model scores on it, and which patterns both share.
 
     Attributes:
-        data, source, target: What they are called.
-        source_nodes, target_nodes: How many of their nodes were looked at.
-        seed: By which these were drawn.
-        verdict: Two sentences.
-        notes: What could not be told, in sentences.
-        distances: How far apart the domains are, in each respect that there is.
+        data, source, target: Names of the data and of its domains.
+        source_nodes, target_nodes: Number of sampled nodes.
+        seed: Seed of the sample.
+        verdict: A summary in two sentences.
+        notes: Sentences about what could not be measured.
+        distances: The distance of the domains in each respect.
         medians: The median degree in the source and in the target.
         columns: The columns of features that differ the most.
         lengths: The distance of topologies by length of walk.
         scores: The run's metric by distance.
         topology: The kind of topology.
-        attention: Whether the readout has attention; if not, shares are of patterns.
-        topologies: Those that are attended to the most (without attention, the most frequent).
-        found: How many topologies there are in all.
-        source_shares, target_shares: Attention that falls on topologies of both domains, or of one.
+        attention: True if the readout has attention; if not, shares are of patterns.
+        topologies: Those with the most attention (without attention, the most frequent).
+        found: Number of topologies in all.
+        source_shares, target_shares: Attention on topologies of both domains, or of one.
         reference_shared: The share that two halves of the source have in common, by the same rule.
     """
 
@@ -171,23 +160,19 @@ class Shift:
     reference_shared: float
 
     def __getitem__(self, name: str) -> Distance:
-        """A distance by its name."""
-        for distance in self.distances:
-            if distance.name == name:
-                return distance
-        raise KeyError(name)
+        """Return a distance by its name."""
+        return {distance.name: distance for distance in self.distances}[name]
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain values, as it is written to JSON."""
-        plain: dict[str, Any] = asdict(self)
-        return plain
+        """Return the report as plain values, as it is written to JSON."""
+        return asdict(self)
 
 
 def rounded(value: Any) -> float:
-    """A number as reports have it."""
+    """Round a number for a report."""
     return round(float(value), DIGITS) + 0.0
 
 
 def rounded_or_none(value: Any) -> float | None:
-    """The same; None for what is no number."""
+    """Round a number for a report; None if it is not finite."""
     return None if value is None or not math.isfinite(value) else rounded(value)

@@ -1,28 +1,33 @@
-"""The nodes that a report looks at, and what the model makes of them."""
+"""The nodes that a shift report looks at: their features, and what the model computes from them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from tqdm.auto import tqdm
 
 from gpm.data.domain_data import DomainData, DomainSplit
+from gpm.data.imported import is_imported
 from gpm.data.splits import Split, is_labelled
-from gpm.nn.gnn.gnn_predictor import NetworkPredictor
+from gpm.data.tables.encode import names
+from gpm.data.tables.table_source import locate
+from gpm.graph.folder import read_extras
+from gpm.inference.opened import OpenedRun
 from gpm.nn.predictor import Predictor, evaluating
 from gpm.patterns.tokenizer import Tokenizer
 from gpm.random_bits import make_key, mix_array
 from gpm.shift.topology_shares import Census
 
-if TYPE_CHECKING:
-    from gpm.run.run import Run
-
-_TOGETHER = 1024  # nodes whose patterns are counted in one go, where no model reads them
+WIDEST = 64  # columns that the classifier of domains reads: of more, the main directions
+LONGEST = 80  # characters of a column's name
+_TOGETHER = 1024  # nodes whose patterns are counted at once, where no model reads them
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,12 +35,12 @@ class Sample:
     """Nodes of both domains.
 
     Attributes:
-        nodes: All of them, ascending `[n]`; the rest are places among these.
-        source, target: Those that stand for the domains.
-        known_source, known_target: Those with labels, which stand for them where labels are compared.
-        val: Of the source's validation part.
-        test: Of the target's test part; none if the target has no labels.
-        away: Which of the nodes are of the target `[n]`.
+        nodes: Their ids, ascending `[n]`; all other attributes are indices into these, or masks of them.
+        source, target: Nodes that stand for the domains.
+        known_source, known_target: Nodes with labels, where labels are compared.
+        val: Nodes of the source's validation split.
+        test: Nodes of the target's test split; none if the target has no labels.
+        away: Mask of the nodes of the target `[n]`.
         fold: Two halves of the nodes, of each domain alike, 0 or 1 `[n]`.
     """
 
@@ -51,18 +56,18 @@ class Sample:
 
     @property
     def used(self) -> NDArray[np.bool_]:
-        """Which nodes stand for the domains `[n]`."""
+        """Mask of the nodes that stand for the domains `[n]`."""
         mask = np.zeros(len(self.nodes), dtype=np.bool_)
         mask[self.source] = mask[self.target] = True
         return mask
 
 
 def draw_sample(data: DomainData, split: Split, count: int, seed: int) -> Sample:
-    """Draw at most `count` nodes for each purpose; those with the smallest hashes, so that most serve several."""
+    """Draw at most `count` nodes for each purpose: those with the smallest hashes, so that most serve several."""
     key = np.uint64(make_key(seed))
     labelled = is_labelled(data.labels)
     domains = isinstance(split, DomainSplit)
-    parts = {
+    groups = {
         "source": data.nodes(away=False),
         "target": data.nodes(away=True),
         "known_source": np.flatnonzero(labelled & ~data.away),
@@ -70,14 +75,14 @@ def draw_sample(data: DomainData, split: Split, count: int, seed: int) -> Sample
         "val": split.other if isinstance(split, DomainSplit) and split.chosen_on == "target" else split.val,
         "test": split.test if domains else np.zeros(0, dtype=np.int64),
     }
-    drawn = {name: ids[np.argsort(_hash(ids, key), kind="stable")[:count]] for name, ids in parts.items()}
+    drawn = {name: ids[np.argsort(_hash(ids, key), kind="stable")[:count]] for name, ids in groups.items()}
     nodes = np.unique(np.concatenate(list(drawn.values())))
     away, fold = data.away[nodes], np.zeros(len(nodes), dtype=np.int64)
-    for mask in (away, ~away):  # every second one by its hash: any first so many are halved as well
+    for mask in (away, ~away):  # every second one by its hash, so that any first so many are halved as well
         mine = np.flatnonzero(mask)
         fold[mine[np.argsort(_hash(nodes[mine], key), kind="stable")]] = np.arange(len(mine)) % 2
-    places = {name: np.sort(np.searchsorted(nodes, ids)) for name, ids in drawn.items()}
-    return Sample(nodes=nodes, away=away, fold=fold, **places)
+    indices = {name: np.sort(np.searchsorted(nodes, ids)) for name, ids in drawn.items()}
+    return Sample(nodes=nodes, away=away, fold=fold, **indices)
 
 
 def _hash(nodes: NDArray, key: np.uint64) -> NDArray[np.uint64]:
@@ -85,28 +90,21 @@ def _hash(nodes: NDArray, key: np.uint64) -> NDArray[np.uint64]:
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
-    """What a model makes of nodes.
-
-    Attributes:
-        embedding: `[n, d]`.
-        logits: `[n, C]`.
-        census: The topologies of their patterns.
-    """
+class Outputs:
+    """Embeddings `[n, d]` and logits `[n, C]` of nodes, and the topologies of their patterns."""
 
     embedding: NDArray[np.float64]
     logits: Tensor
     census: Census
 
 
-def read_nodes(run: Run, nodes: NDArray, *, progress: bool = False) -> Answers:
-    """Read nodes as in inference, and count the topologies of what is read; a baseline's would-be patterns likewise."""
+def read_nodes(run: OpenedRun, nodes: NDArray, *, progress: bool = False) -> Outputs:
+    """Read nodes as in inference and count the topologies of their patterns; for a baseline, of those it could read."""
     predictor, census = run.predictor, Census()
     with tqdm(total=len(nodes), unit="node", disable=None if progress else True, leave=False) as bar:
         if isinstance(predictor, Predictor):
             return _read_patterns(predictor, nodes, census, bar)
-        assert isinstance(predictor, NetworkPredictor)
-        config = run.config
+        config, network = run.config, cast(Any, predictor)  # a network, which embeds all nodes at once
         tokenizer = Tokenizer(
             run.data.graph, lengths=config.lengths, pool=config.pool, topology=config.topology, seed=config.seed,
             rule=config.rule,
@@ -114,12 +112,12 @@ def read_nodes(run: Run, nodes: NDArray, *, progress: bool = False) -> Answers:
         for first in range(0, len(nodes), _TOGETHER):
             census.add(tokenizer.nodes(nodes[first : first + _TOGETHER]), None)
             bar.update(len(nodes[first : first + _TOGETHER]))
-        embedding = predictor.embed()[torch.from_numpy(nodes).to(predictor.device)]
-        return Answers(_as_array(embedding), predictor.logits(nodes), census)
+        embedding = network.embed()[torch.from_numpy(nodes).to(network.device)]
+        return Outputs(_as_array(embedding), network.logits(nodes), census)
 
 
 @torch.inference_mode()
-def _read_patterns(predictor: Predictor, nodes: NDArray, census: Census, bar: tqdm) -> Answers:
+def _read_patterns(predictor: Predictor, nodes: NDArray, census: Census, bar: tqdm) -> Outputs:
     pool, size, embedded, logits = predictor.tokenizer.pool, predictor.count_together(), [], []
     with evaluating(predictor.model):
         maps = predictor.map_nodes(predictor.model, pool * len(nodes))
@@ -130,8 +128,59 @@ def _read_patterns(predictor: Predictor, nodes: NDArray, census: Census, bar: tq
             logits.append(output.logits.float().cpu())
             census.add(patterns, output.weights)
             bar.update(len(patterns.nodes))
-    return Answers(np.concatenate(embedded), torch.cat(logits), census)
+    return Outputs(np.concatenate(embedded), torch.cat(logits), census)
 
 
 def _as_array(values: Tensor) -> NDArray[np.float64]:
     return np.asarray(values.double().cpu().numpy())
+
+
+def read_features(run: OpenedRun, nodes: NDArray) -> tuple[Any, list[str]]:
+    """Return the features of nodes as numbers `[n, C]`, dense or sparse, and the names of the columns.
+
+    A category becomes a column per value that these nodes have. The graph must have features.
+    """
+    x = run.data.graph.x
+    assert x is not None
+    titles = _name_columns(run, x.shape[1])
+    rows = x[nodes]
+    if sp.issparse(rows):
+        return sp.csr_array(rows).astype(np.float64), titles
+    rows = np.asarray(rows)
+    if not np.issubdtype(rows.dtype, np.integer):
+        return rows.astype(np.float64), titles
+    blocks, columns = [], []
+    for column, title in zip(rows.T, titles, strict=True):
+        values, index = np.unique(column, return_inverse=True)
+        shape = len(nodes), len(values)
+        blocks.append(sp.csr_array((np.ones(len(nodes)), (np.arange(len(nodes)), index.reshape(-1))), shape=shape))
+        columns += [f"{title} = {value}" for value in values.tolist()]
+    return sp.csr_array(sp.hstack(blocks)), columns
+
+
+def _name_columns(run: OpenedRun, width: int) -> list[str]:
+    """Name columns as the tables do that the graph was imported from; else by their indices."""
+    source = locate(run.config.data, run.folder)
+    if source and is_imported(source):
+        encoding = read_extras(Path(source).expanduser())[0].get("encoding") or {}
+        columns = names(encoding.get("node") or [])
+        if len(columns) == width:
+            return [name if len(name) <= LONGEST else name[: LONGEST - 1] + "…" for name in columns]
+    return [f"column {column}" for column in range(width)]
+
+
+def narrow(features: Any, seed: int) -> NDArray[np.float64]:
+    """Return features in at most 64 columns: as they are, or along their main directions."""
+    if features.shape[1] <= WIDEST:
+        return np.asarray(features.toarray() if sp.issparse(features) else features)
+    if sp.issparse(features):
+        entries = features.tocoo()
+        indices, values = torch.from_numpy(np.stack(entries.coords)), torch.from_numpy(entries.data)
+        matrix = torch.sparse_coo_tensor(indices, values, entries.shape, check_invariants=False)
+    else:
+        scale = features.std(axis=0)
+        matrix = torch.from_numpy((features - features.mean(axis=0)) / np.where(scale > 0, scale, 1.0))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(make_key(seed) >> 1)
+        left, strength, _ = torch.svd_lowrank(matrix, q=min(WIDEST, *features.shape), niter=2)
+    return np.asarray((left * strength).numpy())

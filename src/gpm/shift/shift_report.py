@@ -1,10 +1,10 @@
-"""From a run on two domains to its shift report, in words and in files."""
+"""Make the shift report of a run on two domains, print it and save it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,27 +13,25 @@ from numpy.typing import NDArray
 from gpm.compute import alone
 from gpm.data.domain_data import DomainData
 from gpm.errors import GpmError, whole_number
-from gpm.io.atomic import write_json
+from gpm.explain.page_shell import check_page
+from gpm.inference.opened import OpenedRun
+from gpm.io.atomic import write_json, write_text
 from gpm.shift.distances import (
     column_distance,
     compare,
     compare_columns,
+    cross_fit,
     find_gap,
     halve,
     judge,
     judge_area,
     total_variation,
 )
-from gpm.shift.domain_classifier import cross_fit
-from gpm.shift.node_features import narrow, read_features
 from gpm.shift.result import Column, Distance, Group, Scores, Shift, rounded, rounded_or_none
-from gpm.shift.sample import Answers, Sample, draw_sample, read_nodes
+from gpm.shift.sample import Outputs, Sample, draw_sample, narrow, read_features, read_nodes
 from gpm.shift.topology_shares import compare_lengths, list_topologies, share_out, topology_distance
 from gpm.shift.verdict import TITLES, write_verdict
 from gpm.tasks.metrics import METRICS
-
-if TYPE_CHECKING:
-    from gpm.run.run import Run
 
 NODES, FEWEST = 2000, 20  # per domain
 GROUPS = 5  # of test nodes
@@ -43,32 +41,29 @@ JSON, PAGE = "shift.json", "index.html"
 
 
 @alone()
-def report_shift(run: Run, *, nodes: int = NODES, seed: int = 0, progress: bool = False) -> Shift:
-    """Find how far the target of a run is from its source, how the model fares on it, and which patterns both have.
+def report_shift(run: OpenedRun, *, nodes: int = NODES, seed: int = 0, progress: bool = False) -> Shift:
+    """Measure how far a target is from its source, how the model scores on it, and which patterns both share.
 
     Args:
         run: A run that was trained with a target, or with a shift.
-        nodes: At most so many nodes are looked at in each domain.
-        seed: Of the draw of nodes; their patterns are those that the model reads in inference.
-        progress: Show a bar.
+        nodes: Largest number of nodes to sample in each domain.
+        seed: Seed of the sample; the patterns are those that the model reads in inference.
+        progress: Show a progress bar.
     """
     data = run.data
     if not isinstance(data, DomainData) or run.other:
-        raise GpmError(
-            f"{run.folder} has no target to compare with its source; train with --target or --shift to have one."
-        )
+        raise GpmError(f"{run.folder} has no target to compare with its source; train with --target or --shift.")
     if whole_number(nodes, "nodes") < FEWEST:
         raise GpmError(f"nodes must be at least {FEWEST}, got {nodes}.")
     sample = draw_sample(data, run.split, nodes, seed)
-    for title, places in ((data.home_title, sample.source), (data.away_title, sample.target)):
-        if len(places) < FEWEST:
-            raise GpmError(f"{title} has {len(places)} nodes; a report needs at least {FEWEST} of each domain.")
-    answers = read_nodes(run, sample.nodes, progress=progress)
-    return _assemble(run, data, sample, answers, seed)
+    for title, ids in ((data.home_title, sample.source), (data.away_title, sample.target)):
+        if len(ids) < FEWEST:
+            raise GpmError(f"{title} has {len(ids)} nodes; a report needs at least {FEWEST} of each domain.")
+    return _assemble(run, data, sample, read_nodes(run, sample.nodes, progress=progress), seed)
 
 
-def _assemble(run: Run, data: DomainData, sample: Sample, answers: Answers, seed: int) -> Shift:
-    census, notes = answers.census, list[str]()
+def _assemble(run: OpenedRun, data: DomainData, sample: Sample, outputs: Outputs, seed: int) -> Shift:
+    census, notes = outputs.census, list[str]()
     degrees = data.graph.degree()[sample.nodes].astype(np.float64)
     distances = [_compare("degrees", degrees[sample.source], degrees[sample.target], find_gap, seed, _GAP)]
     columns: tuple[Column, ...] = ()
@@ -84,18 +79,18 @@ def _assemble(run: Run, data: DomainData, sample: Sample, answers: Answers, seed
         distances.append(_compare_labels(run, data, sample, seed))
     else:
         notes.append("The target has no labels, so there is nothing to compare those of the source with, or to score.")
-    odds, embedded = _classify("embeddings_auc", answers.embedding, sample, seed)
-    scores = _score(run, sample, answers, odds, notes)
+    odds, embedded = _classify("embeddings_auc", outputs.embedding, sample, seed)
+    scores = _score(run, sample, outputs, odds, notes)
     if not census.attention:
-        notes.append(
-            f"{_name_model(run)} has no attention over patterns, so patterns are told by their frequency alone."
-        )
+        model = f"The readout {run.config.readout}" if run.config.model == "gpm" else f"A {run.config.model}"
+        notes.append(f"{model} has no attention over patterns, so patterns are compared by their frequency alone.")
     home, away, shared = share_out(census, sample.source, sample.target, seed)
-    told = (*distances, *features, embedded)
+    every = (*distances, *features, embedded)
+    medians = rounded(np.median(degrees[sample.source])), rounded(np.median(degrees[sample.target]))
     return Shift(
         data=data.title, source=data.home_title, target=data.away_title, source_nodes=len(sample.source),
-        target_nodes=len(sample.target), seed=seed, verdict=write_verdict(told, scores), notes=tuple(notes),
-        distances=told, medians=(_median(degrees[sample.source]), _median(degrees[sample.target])), columns=columns,
+        target_nodes=len(sample.target), seed=seed, verdict=write_verdict(every, scores), notes=tuple(notes),
+        distances=every, medians=medians, columns=columns,
         lengths=compare_lengths(census, sample.source, sample.target, seed), scores=scores, topology=census.kind,
         attention=census.attention, topologies=list_topologies(census, sample.source, sample.target),
         found=len(census), source_shares=home, target_shares=away, reference_shared=shared,
@@ -116,29 +111,29 @@ _AREA = {
 def _compare(
     name: str, source: Any, target: Any, measure: Callable[[Any, Any], float], seed: int, words: str
 ) -> Distance:
-    """A distance beside that of two halves of the source."""
+    """Measure a distance, and that of two halves of the source."""
     value, reference = map(rounded, compare(source, target, measure, seed))
     return Distance(name, value, reference, judge(value, reference), words)
 
 
-def _compare_features(run: Run, sample: Sample, seed: int) -> tuple[tuple[Column, ...], Distance, list[Distance]]:
-    """The columns that differ the most, the distance of all, and how well a classifier does by them."""
+def _compare_features(run: OpenedRun, sample: Sample, seed: int) -> tuple[tuple[Column, ...], Distance, list[Distance]]:
+    """Return the columns that differ the most, the distance of all, and the AUC of a classifier that reads them."""
     features, titles = read_features(run, sample.nodes)
     source, target = features[sample.source], features[sample.target]
     apart = np.nan_to_num(compare_columns(source, target))
     order = np.argsort(-np.round(np.abs(apart), 9), kind="stable")[:_COLUMNS]
     means = [np.asarray(part.mean(axis=0)).reshape(-1) for part in (source, target)]
     columns = tuple(
-        Column(titles[place], rounded(means[0][place]), rounded(means[1][place]), rounded(apart[place]))
-        for place in order.tolist()
-        if apart[place]
+        Column(titles[i], rounded(means[0][i]), rounded(means[1][i]), rounded(apart[i]))
+        for i in order.tolist()
+        if apart[i]
     )
     areas = [_classify("features_auc", narrow(features, seed), sample, seed)[1]] if features.shape[1] else []
     return columns, _compare("features", source, target, column_distance, seed, _MEANS), areas
 
 
-def _compare_labels(run: Run, data: DomainData, sample: Sample, seed: int) -> Distance:
-    """The distance of classes, of yes-or-no labels, or of values, where they are known."""
+def _compare_labels(run: OpenedRun, data: DomainData, sample: Sample, seed: int) -> Distance:
+    """Measure the distance of the known classes, yes-or-no labels or values."""
     source, target = (data.labels[sample.nodes[part]] for part in (sample.known_source, sample.known_target))
     if run.predicts_values:
         words = "Kolmogorov-Smirnov distance of what is predicted; of several values, the mean"
@@ -157,19 +152,19 @@ def _compare_labels(run: Run, data: DomainData, sample: Sample, seed: int) -> Di
 
 def _value_gap(source: NDArray, target: NDArray) -> float:
     pairs = zip(source.reshape(len(source), -1).T, target.reshape(len(target), -1).T, strict=True)
-    known = [(one[np.isfinite(one)], two[np.isfinite(two)]) for one, two in pairs]
-    return float(np.mean([find_gap(one, two) for one, two in known if len(one) and len(two)] or [0.0]))
+    finite = [(one[np.isfinite(one)], two[np.isfinite(two)]) for one, two in pairs]
+    return float(np.mean([find_gap(one, two) for one, two in finite if len(one) and len(two)] or [0.0]))
 
 
 def _label_gap(source: NDArray, target: NDArray) -> float:
     counts = [(np.nansum(each, axis=0), np.isfinite(each).sum(axis=0)) for each in (source, target)]
-    known = (counts[0][1] > 0) & (counts[1][1] > 0)
-    one, two = (total[known] / number[known] for total, number in counts)
-    return float(np.abs(one - two).mean()) if known.any() else 0.0
+    both = (counts[0][1] > 0) & (counts[1][1] > 0)
+    one, two = (total[both] / number[both] for total, number in counts)
+    return float(np.abs(one - two).mean()) if both.any() else 0.0
 
 
 def _classify(name: str, x: NDArray, sample: Sample, seed: int) -> tuple[NDArray, Distance]:
-    """Log-odds of the target for all nodes, and the AUC beside that for halves of the source."""
+    """Return the log-odds of the target for all nodes, and the AUC beside that for halves of the source."""
     odds, value = cross_fit(x, sample.away, sample.fold, sample.used)
     mine, folds, areas = x[sample.source], sample.fold[sample.source], []
     for _, two in halve(len(mine), seed, _AREA_HALVINGS):
@@ -180,14 +175,14 @@ def _classify(name: str, x: NDArray, sample: Sample, seed: int) -> tuple[NDArray
     return odds, Distance(name, value, rounded(np.mean(areas)), judge_area(value), _AREA[name])
 
 
-def _score(run: Run, sample: Sample, answers: Answers, odds: NDArray, notes: list[str]) -> Scores:
-    """The run's metric on the source, on the target, and on groups of the target's nodes by distance."""
+def _score(run: OpenedRun, sample: Sample, outputs: Outputs, odds: NDArray, notes: list[str]) -> Scores:
+    """Score the source, the target, and groups of the target's nodes by distance."""
     metric = run.task.metric
 
-    def measure(places: NDArray) -> float | None:
-        ids = torch.from_numpy(sample.nodes[places])
+    def measure(rows: NDArray) -> float | None:
+        ids = torch.from_numpy(sample.nodes[rows])
         try:
-            scores = run.task.score(answers.logits[torch.from_numpy(places)], run.task.targets[ids])
+            scores = run.task.score(outputs.logits[torch.from_numpy(rows)], run.task.targets[ids])
         except GpmError:  # such as an AUC of nodes of one class
             return None
         return rounded_or_none(scores[metric])
@@ -195,29 +190,13 @@ def _score(run: Run, sample: Sample, answers: Answers, odds: NDArray, notes: lis
     order = sample.test[np.argsort(odds[sample.test], kind="stable")]
     parts = np.array_split(order, GROUPS) if len(order) >= GROUPS else []
     if len(sample.test) and not parts:
-        notes.append(f"The test part of the target has {len(sample.test)} nodes, too few for {GROUPS} groups.")
+        notes.append(f"The test split of the target has {len(sample.test)} nodes, too few for {GROUPS} groups.")
     groups = [Group(len(part), rounded(torch.from_numpy(odds[part]).sigmoid().mean()), measure(part)) for part in parts]
     if any(group.score is None for group in groups):
         notes.append(f"{METRICS[metric].title} says nothing of a group whose nodes are all of one class.")
     target = measure(sample.test) if len(sample.test) else None
     source = measure(sample.val) if len(sample.val) else None
     return Scores(metric, source, len(sample.val), target, len(sample.test), tuple(groups))
-
-
-def _name_model(run: Run) -> str:
-    return f"The readout {run.config.readout}" if run.config.model == "gpm" else f"A {run.config.model}"
-
-
-def _median(values: NDArray) -> float:
-    return rounded(np.median(values))
-
-
-def check_page(page: Path) -> None:
-    """Refuse, before any work, a path that no page can be written to."""
-    if page.suffix.lower() != ".html":
-        raise GpmError(f"a page cannot be written to {str(page)!r}; let its name end in .html.")
-    if page.is_dir():
-        raise GpmError(f"{page} is a folder; give the name of a file.")
 
 
 def save_shift(shift: Shift, page: Path) -> Path:
@@ -230,17 +209,17 @@ def save_shift(shift: Shift, page: Path) -> Path:
     Returns:
         The JSON file.
     """
-    from gpm.shift.page import write_page
+    from gpm.shift.page import page_text
 
     check_page(page)
     beside = page.with_name(JSON) if page.name == PAGE else page.with_suffix(".json")
     write_json(beside, {"format": 1} | shift.to_dict())
-    write_page(shift, page)
+    write_text(page, page_text(shift))
     return beside
 
 
 def tell_shift(shift: Shift) -> list[str]:
-    """A report as lines to print."""
+    """Return a report as lines to print."""
     lines = [shift.verdict, f"{'':<24} {'distance':>8} {'halves of the source':>22}"]
     lines += [f"{TITLES[d.name]:<24} {d.value:>8.3f} {d.reference:>22.3f}  {d.word}" for d in shift.distances]
     return [*lines, *shift.notes]

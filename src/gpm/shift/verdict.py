@@ -1,4 +1,4 @@
-"""A shift in plain words, made from the numbers by rules that the page states."""
+"""The verdict of a shift report in words, by rules that the page states."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TITLES = {
     "embeddings_auc": "told apart by embeddings",
 }  # fmt: skip
 WORDS = ("clear", "slight", "none")
-_AREAS = ((0.9, "nearly always"), (CLEAR_AUC, "mostly"), (SLIGHT_AUC, "sometimes"), (0.0, "hardly ever"))
+_AREAS = ((0.9, "nearly always"), (CLEAR_AUC, "mostly"), (SLIGHT_AUC, "sometimes"), (0.0, "hardly"))
 RULES = (
     f"A distance is called clear if it is at least {CLEAR[0]:g} above that of two halves of the source and "
     f"{CLEAR[1]:g} times as large, and slight if it is {SLIGHT[0]:g} above and {SLIGHT[1]:g} times as large. "
@@ -24,16 +24,16 @@ RULES = (
 
 
 def write_verdict(distances: Sequence[Distance], scores: Scores) -> str:
-    """Two sentences: in what the domains differ, and what that does to the model."""
+    """Write two sentences: in what the domains differ, and what that does to the model."""
     return f"{_say_difference(distances)} {_say_effect(distances, scores)}"
 
 
 def _say_difference(distances: Sequence[Distance]) -> str:
     by_word: dict[str, list[str]] = {word: [] for word in WORDS}
-    found = {distance.name: distance.word for distance in distances}
-    for name, word in found.items():
+    words = {distance.name: distance.word for distance in distances}
+    for name, word in words.items():
         if not name.endswith("_auc"):
-            by_word[min(word, found.get(f"{name}_auc", "none"), key=WORDS.index)].append(TITLES[name])
+            by_word[min(word, words.get(f"{name}_auc", "none"), key=WORDS.index)].append(TITLES[name])
     says = {"clear": "differ clearly from the source's", "slight": "differ a little", "none": "do not"}
     if not by_word["clear"]:
         says["slight"] = "differ a little from the source's"
@@ -46,14 +46,12 @@ def _say_difference(distances: Sequence[Distance]) -> str:
 def _say_effect(distances: Sequence[Distance], scores: Scores) -> str:
     area = next(d.value for d in distances if d.name == "embeddings_auc")
     often = next(word for least, word in _AREAS if area >= least)
-    told = f"By the model's embeddings a classifier can {often} tell the two apart (AUC {area:.2f})"
-    if often == "hardly ever":
-        told = f"By the model's embeddings a classifier can hardly tell the two apart (AUC {area:.2f})"
+    seen = f"By the model's embeddings a classifier can {often} tell the two apart (AUC {area:.2f})"
     metric = METRICS[scores.metric]
     if scores.target is None:
-        return f"{told}; how well the model does on the target is not known."
+        return f"{seen}; how well the model does on the target is not known."
     against = "" if scores.source is None else f", against {metric.show(scores.source)} on the source"
-    return f"{told}; {metric.title} on the target is {metric.show(scores.target)}{against}."
+    return f"{seen}; {metric.title} on the target is {metric.show(scores.target)}{against}."
 
 
 def _list(names: Sequence[str]) -> str:

@@ -14,14 +14,25 @@ from gpm.data.domain_data import DomainSplit
 from gpm.data.sources import TaskData
 from gpm.data.splits import Split
 from gpm.errors import GpmError
-from gpm.inference.model_json import MODEL, write_facts
-from gpm.inference.weights import load_weights, save_weights
+from gpm.inference.model_files import load_weights, save_weights, write_metadata
+from gpm.inference.opened import Loaded
 from gpm.io.archives import check_zip
 from gpm.io.atomic import write_json
 from gpm.io.environment import describe_environment
 from gpm.io.manifest import write_checksums
+from gpm.io.run_files import (
+    CONFIG,
+    ENVIRONMENT,
+    HISTORY,
+    MODEL,
+    RESULT,
+    SPLIT,
+    STATE,
+    WEIGHTS,
+    write_config,
+)
 from gpm.nn.predictor import Predicts
-from gpm.run.run import CONFIG, ENVIRONMENT, HISTORY, RESULT, SPLIT, STATE, WEIGHTS, Run, write_config
+from gpm.run.run import Run
 from gpm.run.workplace import PART, is_complete, target_of
 from gpm.tasks.metrics import METRICS
 from gpm.training.distributed.ranks import ALONE, LostError, World, is_lost, ordering, release, silenced
@@ -117,16 +128,15 @@ def _fit(job: Job, training: Training, predictor: Predicts, saved: bool) -> Run:
     """Train, keep the best weights, score them and write the rest of the run."""
     folder, data = job.folder, job.data
     announce(training, predictor)
-    write_facts(folder, predictor, training.task, data.level, job.digest)
+    write_metadata(folder, predictor, training.task, data.level, job.digest)
     trained = _train(job, training, predictor, saved)
     if not trained.best_epoch:
         (folder / CONFIG).unlink()  # there is nothing to resume
         release()
         raise GpmError("The validation score was never a number: the training diverged; lower --lr.")
     load_weights(predictor.model, folder / WEIGHTS)
-    run = Run(folder, data, job.device)
-    # What is loaded already.
-    run.__dict__.update(predictor=predictor, task=training.task, split=training.split, config=job.config)
+    loaded = Loaded(job.config, training.split, training.task, predictor)
+    run = Run(folder, data, job.device, loaded=loaded)
     score_run(job, run, trained)
     return run
 

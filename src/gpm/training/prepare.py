@@ -18,8 +18,8 @@ from gpm.data.splits import Split
 from gpm.data.task_data import TaskData
 from gpm.errors import GpmError
 from gpm.graph.graph import Graph
+from gpm.nn.build import build_predictor
 from gpm.nn.predictor import Predicts
-from gpm.run.run import build_predictor
 from gpm.tasks import Task, make_task
 from gpm.training.adaptation import Adaptation, DomainExamples
 from gpm.training.batches import Examples

@@ -14,10 +14,11 @@ from gpm.config import SIZES
 from gpm.data.domain_data import DomainData, DomainSplit
 from gpm.data.link_data import LinkSplit
 from gpm.data.splits import Split
-from gpm.inference.weights import load_weights
+from gpm.inference.model_files import load_weights
 from gpm.io.atomic import write_json
+from gpm.io.run_files import PREDICTIONS, RESULT, WEIGHTS
 from gpm.nn.predictor import Predicts
-from gpm.run.run import PREDICTIONS, RESULT, WEIGHTS, Run
+from gpm.run.run import Run
 from gpm.tasks import ClassTask
 from gpm.tasks.metrics import METRICS, show_scores
 from gpm.training.batches import Times

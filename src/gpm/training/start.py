@@ -27,8 +27,9 @@ from gpm.graph.folder import HEADER
 from gpm.graph.graph import Graph
 from gpm.io.atomic import WriteError, write_json
 from gpm.io.manifest import check_folder
+from gpm.io.run_files import CONFIG, RESULT, read_config
 from gpm.run.request import PLAN, Plan
-from gpm.run.run import CONFIG, RESULT, Run, read_config
+from gpm.run.run import Run
 from gpm.run.workplace import TakenError, Workplace, find_place, is_complete, part_of, settle, target_of
 from gpm.training.distributed.lead import (
     Errand,
@@ -289,8 +290,7 @@ def _work(work: Workplace, recipe: Recipe, data: TaskData, team: Team, track: Tr
         if any(work.part.rglob(CONFIG)):
             _log.info("interrupted; gpm train --resume %s goes on", work.folder)
         raise
-    for run, (_, folder) in zip(runs, _folders(work.folder, plan), strict=True):
-        run.folder = folder
+    runs = [run.moved_to(folder) for run, (_, folder) in zip(runs, _folders(work.folder, plan), strict=True)]
     if plan.result:
         write_json(Path(plan.result), summary)
     if plan.seeds > 1:

@@ -20,7 +20,7 @@ from gpm.data.sources import load_task_data
 from gpm.data.tables import import_tables
 from gpm.io.manifest import CHECKSUMS, HEADER, checksum_of, write_checksums
 from gpm.io.npy import map_array
-from gpm.run.run import read_config, write_config
+from gpm.io.run_files import read_config, write_config
 from tests.small_runs import folder_of
 
 pytestmark = pytest.mark.usefixtures("one_thread_for_all")

@@ -23,10 +23,9 @@ from gpm.nn import InputSpec
 from gpm.nn.predictor import Predictor
 from gpm.run.export import export_run, make_inputs
 from gpm.run.export import program_file as export
-from gpm.run.export.example_inputs import InputMaker
 from gpm.run.export.program import ExportedMachine
 from gpm.run.export.program_file import export_program
-from gpm.run.export.signature import list_inputs, list_outputs
+from gpm.run.export.program_inputs import InputMaker, list_inputs, list_outputs
 from gpm.tasks import ClassTask, LinkTask, Task, ValueTask
 
 NODES, DOCS = 24, Path(__file__).parents[3] / "docs" / "export.md"
@@ -340,7 +339,7 @@ def test_a_program_that_says_something_else_is_refused_and_the_old_file_stays(
     (tmp_path / "model.pt2").write_bytes(b"old")
     bias = reloaded.state_dict["model.head.bias"]
     monkeypatch.setitem(reloaded.state_dict, "model.head.bias", nn.Parameter(bias + wrong, requires_grad=False))
-    with pytest.raises(GpmError, match=r"the exported program differs from the run by .*; nothing was written"):
+    with pytest.raises(GpmError, match=r"The exported program differs from the run by .*; nothing was written"):
         export_run(exported / "run", tmp_path / "model.pt2", check=3)
     assert [path.name for path in tmp_path.iterdir()] == ["model.pt2"]
     assert (tmp_path / "model.pt2").read_bytes() == b"old"
@@ -377,8 +376,8 @@ def test_the_command_says_what_it_did_and_what_it_cannot_do(
     for arguments, complaint in (
         ([run, "-o", out], "model.txt must be a file that ends in .pt2"),
         ([run, "-o", str(tmp_path / "folder.pt2")], "folder.pt2 must be a file"),
-        ([run, "--check", "0"], "at least one instance must be checked, not 0"),
-        ([str(tmp_path / "nothing")], "there is no run folder"),
+        ([run, "--check", "0"], "The number of instances to check must be at least 1, got 0"),
+        ([str(tmp_path / "nothing")], "There is no run folder"),
     ):
         assert main(["export", *arguments]) == 2
         assert complaint in capsys.readouterr().err
@@ -392,13 +391,13 @@ def test_the_command_says_what_it_did_and_what_it_cannot_do(
 
 def test_a_baseline_is_refused_before_its_data_are_read(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Run, "config", Config(**SMALL, model="gcn", data="not there"))
-    with pytest.raises(GpmError, match="run holds the baseline gcn, which cannot be exported; only a gpm can"):
+    with pytest.raises(GpmError, match="run holds a gcn, which reads no patterns; use a run of a gpm"):
         export_run(exported / "run")
 
 
 def test_what_is_not_an_instance_is_a_mistake(exported: Path) -> None:
     run = Run.open(exported / "run")
-    with pytest.raises(GpmError, match="name at least one instance"):
+    with pytest.raises(GpmError, match="Name at least one instance"):
         make_inputs(run, [])
     with pytest.raises(GpmError, match="no node is named 'n99'"):
         make_inputs(run, ["n99"])

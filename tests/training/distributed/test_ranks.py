@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file
 
 from gpm import GpmError, Graph, train
-from gpm.run.run import STATE
+from gpm.io.run_files import STATE
 from gpm.training.distributed.ranks import ALONE, LostError, find_world, joined, launch
 from gpm.training.lightning_module import Learner
 

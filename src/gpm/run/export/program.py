@@ -1,8 +1,8 @@
-"""A trained model in plain operations on padded tensors, as `torch.export` wants them.
+"""A trained model in plain operations on padded tensors, as `torch.export` needs them.
 
 The fast model works on the distinct tokens and topologies of a batch, a scale at a time, with kernels of its own. Here
-every position of every pattern has its place in one dense block and what is not there is masked, so that the same
-program reads any number of instances and of patterns, of any lengths up to the longest.
+all positions of all patterns are one dense block, masked where a pattern ends, so that one program reads any number of
+instances and of patterns, of any length up to the longest.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gpm.nn.semantic_path import ConvPath, GruPath, PathLayer, TransformerPath
 
 
 class PlainGru(nn.Module):
-    """The last state of a GRU along padded sequences, in plain steps: the weights of `nn.GRU` cannot be traced."""
+    """A GRU along padded sequences in plain steps: `nn.GRU` cannot be traced."""
 
     def __init__(self, gru: nn.GRU) -> None:
         super().__init__()
@@ -33,33 +33,29 @@ class PlainGru(nn.Module):
             self.register_parameter(name, value)
 
     def forward(self, x: Tensor, there: Tensor) -> Tensor:
-        """`[W, S, c]` to `[W, d]`, the state at the last position that is there."""
+        """Map `[W, S, c]` to the state at the last position that is not padding, `[W, d]`."""
         for layer in range(self.layers):
             maps = [getattr(self, f"{part}_l{layer}") for part in ("weight_ih", "bias_ih", "weight_hh", "bias_hh")]
-            given = functional.linear(x, maps[0], maps[1]).unbind(1)  # S of (W, 3d)
+            steps = functional.linear(x, maps[0], maps[1]).unbind(1)  # S of (W, 3d)
             states = [x.new_zeros(x.shape[0], maps[2].shape[1])]
-            for at, now in enumerate(given):
+            for at, now in enumerate(steps):
                 moved = _step(now, functional.linear(states[-1], maps[2], maps[3]), states[-1])
                 states.append(torch.where(there[:, at, None], moved, states[-1]))
             x = torch.stack(states[1:], 1)
         return states[-1]
 
 
-def _step(given: Tensor, kept: Tensor, state: Tensor) -> Tensor:
-    """One step of a GRU, from both maps `[W, 3d]`: reset, update and candidate."""
-    (r, z, n), (r_kept, z_kept, n_kept) = given.chunk(3, 1), kept.chunk(3, 1)
+def _step(now: Tensor, kept: Tensor, state: Tensor) -> Tensor:
+    """Take one step of a GRU, from both maps `[W, 3d]`: reset, update and candidate."""
+    (r, z, n), (r_kept, z_kept, n_kept) = now.chunk(3, 1), kept.chunk(3, 1)
     update = (z + z_kept).sigmoid()
     return (1 - update) * (n + (r + r_kept).sigmoid() * n_kept).tanh() + update * state
 
 
 class ExportedMachine(nn.Module):
-    """The same function as a model, of tensors alone. It has no dropout and no gradients.
+    """The same function as a model of nodes, links or graphs, on tensors alone, without dropout and gradients.
 
-    Args:
-        model: The model; its weights are copied.
-        answers: From logits to probabilities, or to values in their own units.
-        level: What an instance is: node, link or graph.
-        values: The answers are values rather than probabilities.
+    `answers` maps logits to probabilities or, for `values`, to values in their own units.
     """
 
     def __init__(
@@ -70,7 +66,7 @@ class ExportedMachine(nn.Module):
         for name, part in list(self.model.named_modules()):
             if isinstance(part, nn.GRU):
                 self.model.set_submodule(name, PlainGru(part))
-        self.answers, self.level, self.said = answers, level, "value" if values else "probability"
+        self.answers, self.level, self.output = answers, level, "value" if values else "probability"
 
     def forward(
         self,
@@ -87,9 +83,9 @@ class ExportedMachine(nn.Module):
         shape: Tensor | None = None,
         sizes: Tensor | None = None,
     ) -> dict[str, Tensor]:
-        """Logits, answers and, where the readout has them, weights of the patterns. See `gpm.run.export.signature`."""
+        """Return logits, predictions and, if the readout has them, pattern weights; see `list_inputs`."""
         walks = nodes.flatten(0, -2)  # (W, S), -1 past the end
-        there = (walks >= 0) | (torch.arange(walks.shape[1], device=walks.device) == 0)  # a walk never is empty
+        there = (walks >= 0) | (torch.arange(walks.shape[1], device=walks.device) == 0)  # no walk is empty
         rows = self._map_nodes(x, x_offsets, x_indices, x_values)
         if self.model.input_map.pe is not None:
             rows = rows + _map_rows(self.model.input_map.pe, cast(Tensor, pe))
@@ -107,13 +103,13 @@ class ExportedMachine(nn.Module):
             encoded = encoded + self._read_topologies(walks, there, adjacent, shape) * self.model.anonymous.weight
         encoded = encoded.view(*nodes.shape[:-1], encoded.shape[-1])
         logits, weights = self._read_bags(encoded, nodes, sizes)
-        found = {"logits": logits, self.said: self.answers(logits)}
-        return found if weights is None else found | {"weights": weights}
+        outputs = {"logits": logits, self.output: self.answers(logits)}
+        return outputs if weights is None else outputs | {"weights": weights}
 
     def _map_nodes(
         self, x: Tensor | None, offsets: Tensor | None, indices: Tensor | None, values: Tensor | None
     ) -> Tensor:
-        """`W_x x + b` of the distinct nodes, `[n, d]`."""
+        """Compute `W_x x + b` of the distinct nodes, `[n, d]`."""
         part, bags = self.model.input_map.node, self.model.inputs.bags
         if x is None:
             rows = _map_sparse(part, cast(Tensor, offsets), cast(Tensor, indices), cast(Tensor, values), bags)
@@ -122,13 +118,13 @@ class ExportedMachine(nn.Module):
         return rows + self.model.input_map.bias
 
     def _map_edges(self, edges: Tensor, edge_attr: Tensor) -> Tensor:
-        """`W_e e` of the edge into every position, `[W, S, d]`; zeros where there is none."""
+        """Compute `W_e e` of the edge into every position, `[W, S, d]`; zeros where there is none."""
         assert self.model.input_map.edge is not None
         into = functional.embedding(edges.clamp(min=0), _map_rows(self.model.input_map.edge, edge_attr))
         return functional.pad(into * (edges >= 0)[..., None], (0, 0, 1, 0))
 
     def _read_paths(self, h: Tensor, there: Tensor) -> Tensor:
-        """What the patterns pass through: `[W, S, d]` to `[W, d]`."""
+        """Encode semantic paths: `[W, S, d]` to `[W, d]`."""
         encoder = self.model.semantic.encoder
         if isinstance(encoder, GruPath):
             return cast(Tensor, encoder.gru(h, there))
@@ -140,7 +136,7 @@ class ExportedMachine(nn.Module):
         return _mean(h, there)
 
     def _read_topologies(self, walks: Tensor, there: Tensor, adjacent: Tensor | None, shape: Tensor | None) -> Tensor:
-        """The shapes of the patterns: `[W, S]` to `[W, d]`."""
+        """Encode anonymous paths: `[W, S]` to `[W, d]`."""
         assert self.model.anonymous is not None
         encoder = self.model.anonymous.encoder
         if isinstance(encoder, ShapeVocabulary):
@@ -160,8 +156,8 @@ class ExportedMachine(nn.Module):
         return _mean(h, there)
 
     def _read_bags(self, encoded: Tensor, nodes: Tensor, sizes: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Logits `[B, C]` and pattern weights, from encoded patterns `[..., M, d]`."""
-        model, there = self.model, nodes[..., 0] >= 0  # (..., M): the patterns that are there
+        """Compute logits `[B, C]` and pattern weights from encoded patterns `[..., M, d]`."""
+        model, there = self.model, nodes[..., 0] >= 0  # (..., M): False where padded
         if not isinstance(model, LinkPatternMachine):
             pooled, weights = _pool(model.machine, encoded, there, _share(nodes) if self.level == "graph" else None)
             pooled = pooled if sizes is None else pooled * (sizes / model.size)[:, None]
@@ -179,7 +175,7 @@ class ExportedMachine(nn.Module):
 
 
 def _pool(machine: Machine, x: Tensor, there: Tensor, shares: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """`Machine` of bags in which some patterns `[B, M]` are not there: instances `[B, d]` and pattern weights."""
+    """Apply `Machine` to padded sets of patterns `[B, M]`: return instances `[B, d]` and pattern weights."""
     bias, layers, weights = _bias(there), cast(list[MachineLayer], list(machine.layers)), None
     if machine.token is not None:
         x = torch.cat([machine.token.expand(x.shape[0], 1, -1), x], 1)
@@ -201,19 +197,19 @@ def _pool(machine: Machine, x: Tensor, there: Tensor, shares: Tensor | None) -> 
 
 
 def _bias(there: Tensor) -> Tensor:
-    """What is added to the scores of attention, so that nobody attends to a pattern that is not there."""
+    """Return the attention bias that hides patterns that are padding."""
     return torch.zeros(there.shape, device=there.device).masked_fill(~there, -math.inf)
 
 
 def _map_rows(part: FeatureMap, rows: Tensor) -> Tensor:
-    """Rows of numbers, or of categories, mapped: `[n, c]` to `[n, d]`."""
+    """Map rows of numbers, or of categories: `[n, c]` to `[n, d]`."""
     if part.form == "categories":
         return functional.embedding(part.first + torch.minimum(rows, part.known), part.weight).sum(1)
     return ((rows - part.shift) * part.scale) @ part.weight
 
 
 def _map_sparse(part: FeatureMap, offsets: Tensor, indices: Tensor, values: Tensor, bags: bool) -> Tensor:
-    """Sparse rows, one after the other, mapped: first entries `[n]`, columns `[E]` and values `[E]` to `[n, d]`."""
+    """Map sparse rows: first entries `[n]`, columns `[E]` and values `[E]` to `[n, d]`."""
     if bags:
         values = values.log1p()
         owner = torch.searchsorted(offsets, torch.arange(values.shape[0], device=values.device), right=True) - 1
@@ -224,20 +220,20 @@ def _map_sparse(part: FeatureMap, offsets: Tensor, indices: Tensor, values: Tens
 
 
 def _damp(x: Tensor) -> Tensor:
-    """`log(1 + x)`, each row scaled to length 1; a row of zeros stays."""
+    """Compute `log(1 + x)` with each row scaled to length 1; a row of zeros stays."""
     damped = x.log1p()
     length = damped.square().sum(1, keepdim=True).sqrt()
     return damped / torch.where(length > 0, length, 1)
 
 
 def _mean(x: Tensor, there: Tensor) -> Tensor:
-    """The mean over what is there, or by shares that add up to 1: `[W, S, d]` to `[W, d]`."""
+    """Average what is not padding, or by shares that add up to 1: `[W, S, d]` to `[W, d]`."""
     here = there.to(x.dtype)
     return (x * here[..., None]).sum(1) / here.sum(1, keepdim=True)
 
 
 def _attend(qkv: Tensor, heads: int, there: Tensor) -> Tensor:
-    """Attention among the positions that are there: `[W, S, 3d]` to `[W, S, d]`."""
+    """Attend among the positions that are not padding: `[W, S, 3d]` to `[W, S, d]`."""
     q, k, v = (t.view(*t.shape[:-1], heads, -1).transpose(1, 2) for t in qkv.chunk(3, -1))
     scores = (q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])).masked_fill(~there[:, None, None], -math.inf)
     joined: Tensor = scores.softmax(-1) @ v
@@ -245,7 +241,7 @@ def _attend(qkv: Tensor, heads: int, there: Tensor) -> Tensor:
 
 
 def _convolve(encoder: ConvPath, h: Tensor, there: Tensor) -> Tensor:
-    """`ConvPath` of padded paths: `[W, S, d]` to `[W, d]`."""
+    """Apply `ConvPath` to padded paths: `[W, S, d]` to `[W, d]`."""
     x = h
     for i, layer in enumerate(encoder.maps):
         before, here, after = (layer(x if i == 0 else encoder.norms[i - 1](x)) * there[..., None]).chunk(3, -1)
@@ -256,10 +252,8 @@ def _convolve(encoder: ConvPath, h: Tensor, there: Tensor) -> Tensor:
 
 
 def _share(nodes: Tensor) -> Tensor:
-    """Weights of the patterns of graphs `[B, M]`: they add up to 1 and, among those of one length, count all starts
-    alike.
-    """
-    starts, lengths = nodes[..., 0], (nodes >= 0).sum(-1)  # those that are not there are of no length
+    """Weigh the patterns of graphs `[B, M]`: weights sum to 1 and, within one length, count all start nodes alike."""
+    starts, lengths = nodes[..., 0], (nodes >= 0).sum(-1)  # padding has length 0
     there, alike = lengths > 0, lengths[:, :, None] == lengths[:, None, :]  # (B, M), (B, M, M)
     weight = there / (alike & (starts[:, :, None] == starts[:, None, :])).sum(2)
     total = torch.where(there, (alike * weight[:, None]).sum(2), 1)

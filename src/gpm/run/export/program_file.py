@@ -1,4 +1,4 @@
-"""`gpm export`: a run becomes a file of `torch.export`, read again and checked before it takes its place."""
+"""Write a run as a file of `torch.export`; the file is read again and checked before it is kept."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from gpm.errors import GpmError
 from gpm.inference.predictions import Predictions
 from gpm.io.atomic import replacing
 from gpm.nn.predictor import Predictor
-from gpm.run.export.example_inputs import InputMaker, find_predictor
 from gpm.run.export.program import ExportedMachine
-from gpm.run.export.signature import LETTERS, list_inputs, list_outputs
+from gpm.run.export.program_inputs import LETTERS, InputMaker, list_inputs, list_outputs, predictor_on_cpu
 from gpm.run.run import Run
 from gpm.tasks import ClassTask, Task, ValueTask, load_task
 
@@ -35,38 +34,40 @@ AT_ONCE = 50_000  # positions of paths in a call of the check
 
 
 def export_run(run: Path, out: Path | None = None, check: int = 256) -> None:
-    """Write a trained model as a program of torch.export, after a check that it says what the run says.
+    """Write a trained model as a program of torch.export, after a check that it predicts what the run predicts.
 
     Args:
         run: The run folder.
         out: The file to write, which ends in .pt2; by default model.pt2 in the run folder.
-        check: So many random instances are read by the written program and by the run; if their logits differ by more
-            than 1e-4 of the largest, nothing is written.
+        check: Number of random instances predicted by the written program and by the run; if their logits differ by
+            more than 1e-4 of the largest, nothing is written.
     """
     path = run / "model.pt2" if out is None else out
     if path.suffix != ".pt2" or path.is_dir():
         raise GpmError(f"{path} must be a file that ends in .pt2, as in -o model.pt2.")
     if check < 1:
-        raise GpmError(f"at least one instance must be checked, not {check}.")
+        raise GpmError(f"The number of instances to check must be at least 1, got {check}.")
     opened = Run.open(run, device="cpu")
-    maker = InputMaker(find_predictor(opened))
+    maker = InputMaker(predictor_on_cpu(opened))
     instances = _choose_instances(opened, check)
-    said = opened.predict_pairs(instances) if opened.data.level == "link" else opened.predict_ids(instances)
-    program = export_program(maker.predictor, load_task(opened.facts, None))
+    predicted = opened.predict_inputs(instances)
+    program = export_program(maker.predictor, load_task(opened.metadata, None))
     program.example_inputs = ((), maker(instances[:EXAMPLE]))
-    about = describe_program(opened, maker, said)
+    about = describe_program(opened, maker, predicted)
     with replacing(path) as scratch:
-        scratch.write_bytes(_pack(program, about))
-        off = _compare(scratch, maker, instances, said)
+        file = io.BytesIO()
+        torch.export.save(program, file, extra_files={DESCRIPTION: json.dumps(about, indent=2)})
+        scratch.write_bytes(file.getvalue())
+        off = _compare(scratch, maker, instances, predicted)
     inputs, outputs = (", ".join(each["name"] for each in about[part]) for part in ("inputs", "outputs"))
-    what = "pair" if opened.data.level == "link" else opened.data.level
+    unit = "pair" if opened.data.level == "link" else opened.data.level
     print(f"{path}: from {inputs} to {outputs}")
-    against = f"logits differ by at most {off:.1e}, the largest is {_size(said.logits):.1e}"
-    print(f"{len(instances):,} {what}s checked: {against}")
+    largest = _size(predicted.logits)
+    print(f"{len(instances):,} {unit}s checked: logits differ by at most {off:.1e}, the largest is {largest:.1e}")
 
 
 def export_program(predictor: Predictor, task: Task) -> ExportedProgram:
-    """Trace a model, with any number of instances, patterns and rows."""
+    """Trace a model for any number of instances, patterns and rows."""
     inputs = list_inputs(predictor)
     machine = ExportedMachine(predictor.model, task.answers, predictor.level, isinstance(task, ValueTask))
     dims = {letter: Dim(letter) for letter in SIZES}
@@ -78,50 +79,32 @@ def export_program(predictor: Predictor, task: Task) -> ExportedProgram:
     with torch.no_grad():
         program = torch.export.export(machine, (), example, dynamic_shapes=shapes)
     for node in program.graph.nodes:
-        node.meta.pop("stack_trace", None)  # the paths of this machine are nobody's business
+        node.meta.pop("stack_trace", None)  # the paths of this computer do not belong into the file
     return program
 
 
-def describe_program(run: Run, maker: InputMaker, said: Predictions) -> dict[str, Any]:
-    """What a file says of its program: inputs, outputs, how patterns are drawn, and what the example must give."""
-    config, task, (count, rounds) = run.config, load_task(run.facts, None), maker.predictor.portion()
+def describe_program(run: Run, maker: InputMaker, predicted: Predictions) -> dict[str, Any]:
+    """Describe a program: inputs, outputs, how patterns are drawn, and the logits of the example."""
+    config, task, (count, rounds) = run.config, load_task(run.metadata, None), maker.predictor.portion()
     drawn = {name: getattr(config, name) for name in ("lengths", "topology", "seed", "p", "q", "non_backtracking")}
     return {
-        "format": "gpm-program",
-        "version": FORMAT,
-        "gpm": __version__,
-        "torch": torch.__version__,
-        "task": run.data.level,
-        "classes": task.names if isinstance(task, ClassTask) else None,
-        "letters": LETTERS,
+        "format": "gpm-program", "version": FORMAT, "gpm": __version__, "torch": torch.__version__,
+        "task": run.data.level, "classes": task.names if isinstance(task, ClassTask) else None, "letters": LETTERS,
         "inputs": [asdict(each) for each in list_inputs(maker.predictor)],
         "outputs": [asdict(each) for each in list_outputs(maker.predictor, task)],
         "patterns": {"count": count, "rounds": rounds} | drawn,
-        "example": {"names": said.names[:EXAMPLE], "logits": said.logits[:EXAMPLE].tolist()},
-    }
+        "example": {"names": predicted.names[:EXAMPLE], "logits": predicted.logits[:EXAMPLE].tolist()},
+    }  # fmt: skip
 
 
 def _choose_instances(run: Run, count: int) -> NDArray[np.int64]:
-    """Random nodes `[B]`, graphs `[B]` or pairs of the split `[B, 2]`."""
-    random = np.random.default_rng(0)
-    graph, level = run.data.graph, run.data.level
-    if level == "node":
-        return random.choice(graph.num_nodes, min(count, graph.num_nodes), replace=False)
-    if level == "link":
-        assert isinstance(run.split, LinkSplit)
-        return random.choice(run.split.pairs, min(count, len(run.split.pairs)), replace=False)
-    filled = np.arange(1) if graph.graph_ptr is None else np.flatnonzero(np.diff(graph.graph_ptr))
-    return random.choice(filled, min(count, len(filled)), replace=False)
+    """Choose random nodes `[B]`, graphs `[B]` or pairs of the split `[B, 2]`."""
+    every = run.split.pairs if isinstance(run.split, LinkSplit) else run.find()
+    return np.random.default_rng(0).choice(every, min(count, len(every)), replace=False)
 
 
-def _pack(program: ExportedProgram, about: dict[str, Any]) -> bytes:
-    file = io.BytesIO()
-    torch.export.save(program, file, extra_files={DESCRIPTION: json.dumps(about, indent=2)})
-    return file.getvalue()
-
-
-def _compare(path: Path, maker: InputMaker, instances: NDArray, said: Predictions) -> float:
-    """How far the logits of a saved program are from those of the run at most; too far is an error."""
+def _compare(path: Path, maker: InputMaker, instances: NDArray, predicted: Predictions) -> float:
+    """Return the largest difference between the logits of a saved program and of the run; refuse a large one."""
     module = torch.export.load(path).module()
     count, rounds = maker.predictor.portion()
     ends = instances.ndim * rounds
@@ -129,14 +112,15 @@ def _compare(path: Path, maker: InputMaker, instances: NDArray, said: Prediction
     with torch.no_grad():
         parts = [module(**maker(instances[i : i + size])) for i in range(0, len(instances), size)]
     logits, answers = (torch.cat([list(part.values())[at] for part in parts]) for at in (0, 1))
-    for name, mine, own in (("logit", logits, said.logits), ("answer", answers, torch.from_numpy(said.probability))):
+    probability = torch.from_numpy(predicted.probability)
+    for name, mine, own in (("logit", logits, predicted.logits), ("answer", answers, probability)):
         off = _size(mine - own)
         if not off <= LARGEST * _size(own):  # also if one of them is not a number
             raise GpmError(
-                f"the exported program differs from the run by {off:.1e} where the largest {name} is {_size(own):.1e}; "
+                f"The exported program differs from the run by {off:.1e} where the largest {name} is {_size(own):.1e}; "
                 "nothing was written."
             )
-    return _size(logits - said.logits)
+    return _size(logits - predicted.logits)
 
 
 def _size(values: Tensor) -> float:

@@ -2,7 +2,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from gpm.explain.node_styles import MOST_KINDS, Looks, mix, nearest, places
+from gpm.explain.figure_sheet import MOST_KINDS, Looks, mix
+from gpm.explain.layout import nearest, places
 
 
 def test_each_kind_has_a_colour_and_a_marker_of_its_own() -> None:

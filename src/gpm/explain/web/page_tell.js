@@ -104,8 +104,8 @@ function trustSection(explanation) {
     html("figcaption", {}, sentences[which])));
   const stable = trust.stability === null || trust.overlap === null
     ? "How stable the patterns are is not known."
-    : `Drawn anew ${trust.draws} times, ${Math.round(100 * trust.overlap)}% of the best patterns of two draws are the same, `
-      + `and their scores agree to ${trust.stability.toFixed(2)} (at most 1).`;
+    : `Drawn again ${trust.draws} times, ${Math.round(100 * trust.overlap)}% of the best patterns of two draws are the same, `
+      + `mean cosine of their scores ${trust.stability.toFixed(2)}.`;
   return html("section", { class: "trust" }, html("h2", {}, "How far to believe it"), html("p", {}, stable),
     html("div", { class: "charts" }, ...figures));
 }

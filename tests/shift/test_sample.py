@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from gpm.shift.domain_classifier import cross_fit
-from gpm.shift.node_features import WIDEST, narrow, read_features
+from gpm.shift.distances import cross_fit
+from gpm.shift.sample import WIDEST, narrow, read_features
 from tests.shift.runs import run_of
 
 pytestmark = pytest.mark.usefixtures("one_thread_for_all")

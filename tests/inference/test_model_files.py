@@ -1,16 +1,21 @@
-"""What model.json says is of the type it must be, or it is refused."""
+"""model.json and weights come back as written, and are refused where they are damaged or do not fit."""
 
 from __future__ import annotations
 
 import json
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 
-from gpm import GpmError
-from gpm.inference.model_json import inputs_of, read_facts
+from gpm import GpmError, Run
+from gpm.inference.model_files import check_shapes, inputs_of, load_weights, read_metadata, save_weights
+from gpm.io.manifest import CHECKSUMS
+from gpm.io.run_files import read_config, write_config
 from tests.small_runs import folder_of
 
 pytestmark = pytest.mark.usefixtures("one_thread_for_all")
@@ -28,7 +33,7 @@ CHANGES: dict[str, list[dict[str, Any]]] = {
 
 @pytest.mark.parametrize("kind", ["classes", "labels", "values", "two values", "links", "graphs", "gcn"])
 def test_what_is_written_is_read(kind: str) -> None:
-    facts = read_facts(folder_of(kind))
+    facts = read_metadata(folder_of(kind))
     assert facts["inputs"]["node_dim"] == inputs_of(facts).node_dim
 
 
@@ -37,7 +42,7 @@ def test_what_is_of_a_wrong_type_is_refused(tmp_path: Path, kind: str, change: d
     facts = json.loads((folder_of(kind) / "model.json").read_text())
     (tmp_path / "model.json").write_text(json.dumps(facts | change))
     with pytest.raises(GpmError, match=r"model\.json is damaged: .*; train again\."):
-        read_facts(tmp_path)
+        read_metadata(tmp_path)
 
 
 @pytest.mark.parametrize("missing", ["kind", "classes", "metric", "inputs", "task"])
@@ -46,11 +51,39 @@ def test_what_is_missing_is_refused(tmp_path: Path, missing: str) -> None:
     del facts[missing]
     (tmp_path / "model.json").write_text(json.dumps(facts))
     with pytest.raises(GpmError, match=rf"model\.json is damaged: .*{missing}"):
-        read_facts(tmp_path)
+        read_metadata(tmp_path)
 
 
 def test_other_formats_are_refused(tmp_path: Path) -> None:
     shutil.copy(folder_of("classes") / "model.json", tmp_path)
     (tmp_path / "model.json").write_text((tmp_path / "model.json").read_text().replace('"format": 1', '"format": 2'))
     with pytest.raises(GpmError, match="has format 2, this gpm reads 1"):
-        read_facts(tmp_path)
+        read_metadata(tmp_path)
+
+
+def test_weights_come_back(tmp_path: Path) -> None:
+    one, other = nn.Linear(3, 2), nn.Linear(3, 2)
+    save_weights(one, tmp_path / "w.safetensors")
+    check_shapes(one.state_dict(), tmp_path / "w.safetensors")
+    load_weights(other, tmp_path / "w.safetensors")
+    assert torch.equal(one.weight, other.weight)
+
+
+@pytest.mark.parametrize("model", [nn.Linear(3, 3), nn.Linear(3, 2, bias=False), nn.Sequential(nn.Linear(3, 2))])
+def test_weights_of_another_shape_or_name_are_refused(tmp_path: Path, model: nn.Module) -> None:
+    save_weights(nn.Linear(3, 2), tmp_path / "w.safetensors")
+    with pytest.raises(GpmError, match=r"w\.safetensors does not hold the weights of this model .* there, where"):
+        check_shapes(model.state_dict(), tmp_path / "w.safetensors")
+
+
+@pytest.mark.parametrize("kind", ["classes", "links", "gcn"])
+def test_options_that_ask_for_a_model_larger_than_memory_are_refused_before_it_is_made(
+    tmp_path: Path, kind: str
+) -> None:
+    copy = Path(shutil.copytree(folder_of(kind), tmp_path / "copy"))
+    (copy / CHECKSUMS).unlink()
+    write_config(copy / "config.yaml", read_config(copy / "config.yaml").with_(width=65_536, layers=200))  # terabytes
+    began = time.perf_counter()
+    with pytest.raises(GpmError, match=r"model\.safetensors does not hold the weights of this model"):
+        _ = Run.open(copy).predictor
+    assert time.perf_counter() - began < 30

@@ -19,7 +19,7 @@ def test_numbers_of_nodes_go_all_the_way() -> None:
     assert list(run.result["test"]) == ["mae", "rmse", "loss"]
     assert run.evaluate() == pytest.approx(run.result["test"], abs=1e-4)
     labels = run.data.labels  # type: ignore[union-attr]
-    np.testing.assert_allclose(run.facts["mean"], [np.nanmean(labels[run.split.train])], rtol=1e-5)
+    np.testing.assert_allclose(run.metadata["mean"], [np.nanmean(labels[run.split.train])], rtol=1e-5)
     assert np.isnan(labels).sum() == 18
     assert not np.isnan(labels[np.concatenate([run.split.train, run.split.val, run.split.test])]).any()
     found = run.predict()
@@ -99,7 +99,7 @@ def test_the_order_asked_for_is_kept_and_a_name_asked_twice_is_answered_twice() 
     pairs = run_of("product").predict([("n3", "n1"), ("n1", "n3"), ("n3", "n1")])
     assert pairs.names == [("n3", "n1"), ("n1", "n3"), ("n3", "n1")]
     assert pairs.probability[0] == pytest.approx(pairs.probability[2])
-    with pytest.raises(GpmError, match="a link has two ends; give pairs of names"):
+    with pytest.raises(GpmError, match="predicts links; name two nodes, as in --link A B"):
         run_of("product").predict(["n3", "n1"])
 
 
@@ -138,9 +138,9 @@ def test_labels_of_another_graph_are_not_needed(tmp_path: Path) -> None:
 
 
 def test_new_nodes_need_another_graph() -> None:
-    with pytest.raises(GpmError, match="new nodes are those of another graph that were not in training; open the run"):
+    with pytest.raises(GpmError, match="New nodes are those of another graph that were not in training; open the run"):
         run_of("classes").predict(new=True)
     other = Run.open(folder_of("classes"), make_graph(), device="cpu", other=True)
-    with pytest.raises(GpmError, match="new nodes are those of another graph"):
+    with pytest.raises(GpmError, match="New nodes are those of another graph"):
         other.predict(["n1"], new=True)
     assert len(other.predict(new=True)) == 0
