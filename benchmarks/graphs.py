@@ -29,8 +29,7 @@ from numpy.typing import NDArray
 from walks import THREADS, peak_of, processor
 
 from gpm import Graph, Tokenizer
-from gpm.cli.info import describe_environment
-from gpm.compute import keep_memory
+from gpm.compute import describe_environment, keep_memory
 from gpm.nn.positional.encodings import embed_returns
 
 SIZES = (62_500, 125_000, 250_000)
@@ -184,7 +183,7 @@ def measure_start(count: int) -> dict[str, float]:
 
 def train_one_step(scratch: Path) -> None:
     """Train on a saved collection and stop after the first step; prints when that began and ended."""
-    from gpm.__main__ import main as gpm
+    from gpm.cli.main import main as gpm
     from gpm.training import lightning_module as learner
 
     step = learner.Learner.training_step
@@ -217,7 +216,7 @@ def summarise(figures: dict[str, Any], memory: dict[int, dict[str, int]], load: 
     growth = {
         what: round(memory[most][what] / max(memory[least][what], 1) / (most / least), 3) for what in memory[most]
     }
-    environment = {k: v for k, v in describe_environment().items() if k not in ("data_root", "raw_files")}
+    environment = describe_environment()
     return {
         "graphs_built_per_s": min(figures["build_from_arrays"]["per_s"], figures["build_from_pyg"]["per_s"]),
         "walks_per_s": {threads: figures[f"walks_{threads}"]["per_s"] for threads in range(1, THREADS + 1)},

@@ -21,7 +21,7 @@ from typing import Any
 
 import duckdb
 
-from gpm.cli.info import describe_environment
+from gpm.compute import describe_environment
 
 EDGES, NODES, THREADS, MEMORY = 50_000_000, 2_000_000, 2, "2GB"
 
@@ -83,7 +83,7 @@ def middle(runs: list[dict[str, float]], key: str) -> float:
 
 
 def summarise(runs: dict[str, list[dict[str, float]]], edges: int, nodes: int, size: int) -> dict[str, Any]:
-    environment = {k: v for k, v in describe_environment().items() if k not in ("data_root", "raw_files")}
+    environment = describe_environment()
     return {
         "edges": edges,
         "nodes": nodes,

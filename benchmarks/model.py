@@ -26,8 +26,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from walks import peak_of, power_law_edges, processor
 
 from gpm import Config, Graph
-from gpm.cli.info import describe_environment
-from gpm.compute import keep_memory
+from gpm.compute import describe_environment, keep_memory
 from gpm.nn.predictor import Predictor
 from gpm.patterns.tokenizer import Patterns
 
@@ -206,7 +205,7 @@ def summarise(raw: dict[str, Any], load: tuple[float, float, float]) -> dict[str
     summary["peak_memory_ratio"] = round(max(memory.values()), 3)
     summary["gemm_share"] = {kind: round(raw[kind]["step"]["gemm_share"], 3) for kind in KINDS}
     summary["largest_other_costs"] = {kind: raw[kind]["step"]["largest_other_costs"] for kind in KINDS}
-    environment = {k: v for k, v in describe_environment().items() if k not in ("data_root", "raw_files")}
+    environment = describe_environment()
     machine = {"processor": processor(), "cores": os.cpu_count(), "load_before": load}
     about = "width 256, 1 layer, 4 heads, batch 256, 16 of 128 patterns, lengths 2, 4, 6, 8, float32, dropout off"
     return summary | {"protocol": about, "machine": machine, "environment": environment, "raw": raw}

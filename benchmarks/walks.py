@@ -25,8 +25,9 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
-from gpm import Graph, WalkRule, find_topologies, walk
-from gpm.cli.info import describe_environment
+from gpm import Graph, WalkRule, walk
+from gpm.compute import describe_environment
+from gpm.patterns.topologies import find_topologies
 from gpm.patterns.walks.kernels import CHUNK
 from gpm.random_bits import GOLDEN_U, make_key, mix
 
@@ -374,7 +375,7 @@ def update_readme(result: dict[str, Any], path: Path = Path("README.md")) -> Non
 
 
 def summarise(small: dict, build: dict, extra: float, uniform: dict, biased: dict, peers: dict) -> dict[str, Any]:
-    environment = {k: v for k, v in describe_environment().items() if k not in ("data_root", "raw_files")}
+    environment = describe_environment()
     seconds = build["seconds"]
     figures: dict[str, Any] = {
         "uniform_vs_loop": ratio(uniform, "loop"),

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib.metadata
 import os
+import platform
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -23,6 +25,10 @@ CHUNK = 1024  # pieces of work handed to a thread at once; fewer than that are n
 
 _lock = threading.Lock()  # numba's fallback threading layer must not be entered twice
 _owner = os.getpid()  # and OpenMP must not be entered in a forked child
+PACKAGES = (
+    "numpy", "scipy", "numba", "torch", "torch_geometric", "lightning", "torchmetrics", "safetensors", "networkx",
+    "pandas", "duckdb", "matplotlib", "jsonargparse",
+)  # fmt: skip
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
@@ -131,3 +137,31 @@ def threaded(function: Callable[..., Any]) -> Callable[..., Any]:
             return parallel(*arguments)
 
     return call
+
+
+def describe_environment() -> dict[str, Any]:
+    """Return versions, devices, kernel and threads as plain values. They are stored beside every score."""
+    import torch
+
+    from gpm import __version__
+
+    devices = ["cpu"] + [f"cuda:{i} {torch.cuda.get_device_name(i)}" for i in range(torch.cuda.device_count())]
+    if torch.backends.mps.is_available():
+        devices.append("mps")
+    return {
+        "gpm": __version__,
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "packages": {name: _version(name) for name in PACKAGES},
+        "devices": devices,
+        "kernel": f"numba {numba.__version__} on {numba.config.CPU_NAME or 'the host CPU'}, torch elsewhere",
+        "threads": {"cores": os.cpu_count(), "numba": count_threads(), "torch": torch.get_num_threads()},
+    }
+
+
+@functools.cache  # each is a file to parse
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

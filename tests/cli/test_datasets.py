@@ -6,8 +6,7 @@ from torch_geometric.data import Data
 
 from gpm import GpmError, Graph
 from gpm.cli.datasets import data, find_state, list_datasets
-from gpm.data import data_root
-from gpm.data.catalog import CATALOG
+from gpm.data.catalog import CATALOG, data_root
 
 
 def test_the_table_has_a_row_per_dataset(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,11 +20,10 @@ import yaml
 import gpm.cli.tune
 import gpm.training.tune.search
 from gpm import GpmError, Run, train
-from gpm.__main__ import main
-from gpm.cli.tune import parse_time
+from gpm.cli.main import main
+from gpm.cli.tune import parse_time, tune
 from gpm.data.sources import load_task_data
 from gpm.training.recipes import find_recipe
-from gpm.training.tune import tune
 from gpm.training.tune.trial import Bench
 from tests.training.tune.toys import SMALL, SPACE, make_graph, run_tune, save_graph
 
@@ -251,7 +250,7 @@ def test_without_optuna_the_fix_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     [
         ({"trials": 0}, "trials must be at least 1, got 0"),
         ({"startup": 0}, "startup must be at least 1, got 0"),
-        ({"threads": -1}, "threads must not be negative"),
+        ({"threads": -1}, "threads must be at least 0, got -1"),
         ({"time": "soon"}, "time must be written as 45s, 30m, 2h or 1h30m, got 'soon'"),
         ({"metric": "hits@20"}, "hits@20 is not a metric of classes"),
         ({"source": "nowhere"}, "nowhere"),

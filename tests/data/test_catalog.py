@@ -6,7 +6,8 @@ import pytest
 import scipy.sparse as sp
 
 from gpm import GpmError, load_graph
-from gpm.data import catalog, data_root, dataset_names, load_dataset
+from gpm.data import catalog
+from gpm.data.catalog import data_root, dataset_names, load_dataset
 from gpm.data.graph_data import load_graph_data
 from gpm.data.node_data import load_node_data
 from gpm.data.splits import parse_fractions

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gpm import GpmError, Graph, load_graph
-from gpm.data import data_root, load_dataset
+from gpm.data.catalog import data_root, load_dataset
 from gpm.data.graph_data import load_graph_data
 from gpm.data.named_collections import open_collection, read_compact
 

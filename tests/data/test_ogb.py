@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from gpm import GpmError, load_graph
-from gpm.data import data_root, load_dataset, ogb
+from gpm.data import ogb
+from gpm.data.catalog import data_root, load_dataset
 from gpm.data.leakage import check_links
 from gpm.data.link_data import load_link_data
 from gpm.data.node_data import load_node_data

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from gpm import GpmError, Graph, Run, train
-from gpm.__main__ import main
+from gpm.cli.main import main
 from gpm.data.graph_data import build_graph_data
 from gpm.training.callbacks import SaveState
 

@@ -15,9 +15,9 @@ import torch
 from torch_geometric.data import Data, InMemoryDataset
 
 from gpm import GpmError, Graph, Run, train
-from gpm.__main__ import main
-from gpm.data import load_graph
+from gpm.cli.main import main
 from gpm.data.catalog import CATALOG, copy_raw, load_dataset
+from gpm.data.graph_files import load_graph
 from gpm.data.node_data import load_node_data
 from gpm.data.splits import Split
 from gpm.data.synthetic import planted_motifs

@@ -7,9 +7,9 @@ import math
 import re
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from gpm.config import Config
+from gpm.config import ComputeOptions, Config, TableOptions, accepts, divide_options
 from gpm.errors import GpmError
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gpm.training.tune.space import Space
 
 
+@accepts(TableOptions, ComputeOptions, Config, without=["data"])
 def tune(
     source: str = "",
     out: Path | None = None,
@@ -25,15 +26,7 @@ def tune(
     time: str = "",
     space: Path | None = None,
     startup: int = 10,
-    device: str = "auto",
-    threads: int = 0,
     quiet: bool = False,
-    nodes: Path | None = None,
-    graphs: Path | None = None,
-    graph: str = "",
-    directed: bool = False,
-    unlisted: Literal["", "error", "add", "drop"] = "",
-    schema: Path | None = None,
     recipe: str = "",
     **options: Any,
 ) -> Path:
@@ -46,22 +39,15 @@ def tune(
         time: Stop after so much time in total, as in 45s, 30m or 1h30m.
         space: A YAML file of what to choose from, in place of the usual space.
         startup: Trials drawn at random before the search learns from them.
-        device: auto, cpu, cuda, cuda:1 or mps.
-        threads: Threads to compute with; 0 takes what torch takes.
-        quiet: No line for each trial.
-        nodes: With a table of edges, a table with a row per node, as in gpm train; the graph is kept beside the study.
-        graphs: With a table of edges, a table with a row per graph.
-        graph: The column that says which graph a row belongs to.
-        directed: The edges of a table go one way.
-        unlisted: What to do with an edge's end that the table of nodes does not list: error, add or drop.
-        schema: The import.yaml of an earlier import, changed by hand.
-        recipe: Begin with the options of this recipe, where the source is data of your own.
-        options: Any option of `Config`; those given are not tuned.
+        quiet: Print no line per trial.
+        recipe: Start from the options of this recipe, where the source is data of your own.
+        {options}
 
     Returns:
         The recipe's file.
     """
     limit = parse_time(time)
+    table_options, compute, options = divide_options(options, TableOptions, ComputeOptions)
     for name, value in (("trials", trials), ("startup", startup)):
         if value < 1:
             raise GpmError(f"{name} must be at least 1, got {value}.")
@@ -81,15 +67,10 @@ def tune(
 
     began = monotonic()
     keep_memory()
-    if threads < 0:
-        raise GpmError(f"threads must not be negative, got {threads}.")
-    if threads:
-        set_threads(threads)
-    place = choose_device(device)
-    tables = find_tables(
-        source, target=options.get("target"), smiles=options.get("smiles"), nodes=nodes, graphs=graphs, graph=graph,
-        directed=directed, unlisted=unlisted, schema=schema,
-    )  # fmt: skip
+    if compute.threads:
+        set_threads(compute.threads)
+    place = choose_device(compute.device)
+    tables = find_tables(source, target=options.get("target"), smiles=options.get("smiles"), **vars(table_options))
     if tables is not None:
         folder = Path("tuned") / tables.name if out is None else Path(out)
         check_folder(folder)

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from gpm.data.splits import PARTS
-from gpm.data.synthetic import CLASSES
 from gpm.errors import GpmError, nearest
 from gpm.io.archives import plain_pickles
 
@@ -109,8 +108,10 @@ def _molecules(title: str, graphs: int, nodes: int, metric: str = "roc_auc") -> 
     return _named(title, "MoleculeNet", name, nodes, "scaffold", metric=metric, task="graph", graphs=graphs)
 
 
+_MOTIFS = ("base", "house roof", "house middle", "house bottom", "six-cycle", "decoy")
+
 CATALOG = {
-    "motifs": Entry("Planted motifs", "motifs", nodes=2120, classes=CLASSES),
+    "motifs": Entry("Planted motifs", "motifs", nodes=2120, classes=_MOTIFS),
     "random": Entry("Random graph", "random", nodes=2000, split="80/5/15", metric="roc_auc", task="link"),
     "karate": Entry("Karate Club", "KarateClub", nodes=34),
     "cora": _named("Cora", "Planetoid", "Cora", 2708, "public"),
@@ -315,6 +316,11 @@ def has_raw(entry: Entry) -> bool:
         return any((place / entry.raw / str(dict(entry.options)["file"])).is_file() for place in places)
     folders = [place / entry.raw / "raw" for place in places]
     return any(folder.is_dir() and any(folder.iterdir()) for folder in folders)
+
+
+def is_stored(folder: Path) -> bool:
+    """Return whether a dataset of OGB was read before."""
+    return (folder / "graph/graph.json").is_file() and (folder / "split.npz").is_file()
 
 
 def find_compact(entry: Entry) -> Path | None:

@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpm.data.catalog import copy_raw, data_root
+from gpm.data.catalog import copy_raw, data_root, is_stored
 from gpm.data.link_data import LinkSplit
 from gpm.data.non_edges import name_pairs, number_edges
 from gpm.data.splits import PARTS, Masks, Split
 from gpm.errors import GpmError
 from gpm.graph.coerce import as_array
-from gpm.graph.folder import HEADER
 from gpm.graph.graph import Graph
 
 if TYPE_CHECKING:
@@ -112,11 +111,6 @@ def _load(name: str, source: Source, store: Callable[[Source, Path], None]) -> t
         return Graph.open(folder / "graph"), Split.load(folder / "split.npz")
     except GpmError as error:
         raise GpmError(f"what is kept of {name!r} is damaged ({error}) Remove {folder} and load it again.") from None
-
-
-def is_stored(folder: Path) -> bool:
-    """Whether a dataset was read before."""
-    return (folder / "graph" / HEADER).is_file() and (folder / "split.npz").is_file()
 
 
 def to_pyg(graph: Graph, masks: Masks) -> Data:

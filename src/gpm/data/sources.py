@@ -68,12 +68,12 @@ def has_columns(source: Any) -> bool:
 def _load_domains(source: Any, target: Any, task: str, metric: str, shift: str) -> NodeData:
     """A source and a target, as one."""
     if target and shift != "none":
-        raise GpmError(f"--shift {shift} makes a target of the source's own nodes; leave out --target {target}.")
+        raise GpmError(f"--shift {shift} makes a target of the source's own nodes; leave out --target_graph {target}.")
     data = load_task_data(source, "node" if task == "auto" else task, metric=metric)
     if isinstance(data, DomainData):
         raise GpmError("the data has a source and a target already; leave out target and shift.")
     if not isinstance(data, NodeData):
-        what = f"--target {target}" if target else f"--shift {shift}"
+        what = f"--target_graph {target}" if target else f"--shift {shift}"
         raise GpmError(f"{what} is for tasks on nodes, not on {data.level}s; leave it out.")
     if target:
         return load_domains(data, target, data.metric)

@@ -23,6 +23,7 @@ from gpm.nn.distinct import find_places
 from gpm.nn.positional.encodings import embed_positions
 from gpm.nn.semantic_path import TokenMaps
 from gpm.patterns.tokenizer import Patterns, Tokenizer
+from gpm.patterns.walks import WalkRule
 
 MOST_RESIDENT = 4 << 30  # bytes of graph and features that may be moved to a device
 MOST_MAPS = 1 << 30  # bytes that the maps of all nodes may take in inference
@@ -186,7 +187,7 @@ class Predictor:
         spec = inputs or (table if nodes is None else table.restrict(graph, nodes)).spec()
         tokenizer = Tokenizer(
             graph, lengths=config.lengths, pool=config.pool, topology=config.topology, seed=config.seed,
-            rule=config.rule, device=home,
+            rule=WalkRule.from_config(config), device=home,
         )  # fmt: skip
         model = make_machine(config, spec, outputs, level).to(device)
         model.machine.checkpointing = config.checkpointing

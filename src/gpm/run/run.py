@@ -142,7 +142,12 @@ class Run:
         if source in OWN_GRAPHS and not (source := self.folder / source).is_dir():
             raise GpmError(f"{self.folder} comes with its graph in {source}, which is not there; copy that as well.")
         data = load_task_data(
-            source, config.task, metric=config.metric, smiles=config.smiles, target=config.target, shift=config.shift
+            source,
+            config.task,
+            metric=config.metric,
+            smiles=config.smiles,
+            target=config.target_graph or config.target,
+            shift=config.shift,
         )
         check_digest(self, data)
         return data

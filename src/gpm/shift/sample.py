@@ -16,6 +16,7 @@ from gpm.data.splits import Split, is_labelled
 from gpm.nn.gnn.gnn_predictor import NetworkPredictor
 from gpm.nn.predictor import Predictor, evaluating
 from gpm.patterns.tokenizer import Tokenizer
+from gpm.patterns.walks import WalkRule
 from gpm.random_bits import make_key, mix_array
 from gpm.shift.topology_shares import Census
 
@@ -109,7 +110,7 @@ def read_nodes(run: Run, nodes: NDArray, *, progress: bool = False) -> Answers:
         config = run.config
         tokenizer = Tokenizer(
             run.data.graph, lengths=config.lengths, pool=config.pool, topology=config.topology, seed=config.seed,
-            rule=config.rule,
+            rule=WalkRule.from_config(config),
         )  # fmt: skip
         for first in range(0, len(nodes), _TOGETHER):
             census.add(tokenizer.nodes(nodes[first : first + _TOGETHER]), None)

@@ -55,7 +55,7 @@ def report_shift(run: Run, *, nodes: int = NODES, seed: int = 0, progress: bool 
     data = run.data
     if not isinstance(data, DomainData) or run.other:
         raise GpmError(
-            f"{run.folder} has no target to compare with its source; train with --target or --shift to have one."
+            f"{run.folder} has no target to compare with its source; train with --target_graph or --shift to have one."
         )
     if whole_number(nodes, "nodes") < FEWEST:
         raise GpmError(f"nodes must be at least {FEWEST}, got {nodes}.")

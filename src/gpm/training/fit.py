@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gpm.config import SIZES, Config
+from gpm.compute import describe_environment
+from gpm.config import SIZES, Config, Strategy, Tracker
 from gpm.data.domain_data import DomainData, DomainSplit
 from gpm.data.link_data import LinkData, LinkSplit
 from gpm.data.sources import TaskData, walked_graph
@@ -46,12 +47,9 @@ from gpm.tasks.metrics import METRICS, show_scores
 from gpm.training.batches import Examples, Times
 from gpm.training.distributed.ranks import ALONE, LostError, World, is_lost, ordering, release
 from gpm.training.recipes import Recipe, is_comparable
-from gpm.training.summary import environment
 
-Strategy = Literal["ddp", "fsdp"]
 OTHER = "other.safetensors"  # while training: the weights of the epoch that the other domain would choose
 MOST_PREDICTIONS = 1_000_000  # instances of the test part whose answers are kept in the run folder
-Tracker = Literal["none", "tensorboard", "wandb", "mlflow"]
 _log = logging.getLogger("gpm")
 
 
@@ -155,7 +153,7 @@ def _begin(job: Job, split: Split) -> None:
         (job.folder / stale).unlink(missing_ok=True)
     split.save(job.folder / SPLIT)
     write_json(job.folder / "recipe.json", job.recipe.facts())
-    write_json(job.folder / ENVIRONMENT, environment())
+    write_json(job.folder / ENVIRONMENT, describe_environment())
     write_config(job.folder / CONFIG, job.config)  # last: from here on the run can be gone on with
 
 
@@ -181,9 +179,9 @@ def _prepare(job: Job, split: Split) -> tuple[Task, Predicts]:
     torch.manual_seed(config.seed)
     task = make_task(data, split, config)
     if config.adapt != "none" and not isinstance(data, DomainData):
-        raise GpmError(f"--adapt {config.adapt} needs a target: name one with --target, or try --shift degree.")
+        raise GpmError(f"--adapt {config.adapt} needs a target: name one with --target_graph, or try --shift degree.")
     if config.validate == "target" and not isinstance(data, DomainData):
-        raise GpmError("--validate target needs a target: name one with --target, or try --shift degree.")
+        raise GpmError("--validate target needs a target: name one with --target_graph, or try --shift degree.")
     graph, seen = walked_graph(data, split), split.train if data.level == "graph" else None
     if isinstance(data, DomainData) and data.home_graphs:
         seen = np.arange(data.home_graphs)  # statistics are the source's

@@ -7,16 +7,10 @@ import statistics
 import time
 from typing import Any
 
-from gpm.cli.info import describe_environment
+from gpm.compute import describe_environment
 from gpm.run.run import Run
 from gpm.tasks.metrics import METRICS
 from gpm.training.recipes import Recipe, is_comparable
-
-
-def environment() -> dict[str, Any]:
-    """Versions and devices, without the user's folders."""
-    found = describe_environment()
-    return {key: value for key, value in found.items() if key not in ("data_root", "raw_files")}
 
 
 def summarise(runs: list[Run], recipe: Recipe, seconds: float) -> dict[str, Any]:
@@ -41,7 +35,8 @@ def summarise(runs: list[Run], recipe: Recipe, seconds: float) -> dict[str, Any]
         "paper_mean": paper[0], "paper_std": paper[1], "wall_s": round(seconds, 1),
         "train_s": [r["train_seconds"] for r in results], "best_epochs": [r["best_epoch"] for r in results],
         "parameters": runs[0].facts["parameters"], "note": recipe.note, "date": time.strftime("%Y-%m-%d"),
-        "config": {key: value for key, value in first.to_dict().items() if key != "seed"}, "versions": environment(),
+        "config": {key: value for key, value in first.to_dict().items() if key != "seed"},
+        "versions": describe_environment(),
     } | _summarise_other(results, metric)  # fmt: skip
 
 

@@ -14,8 +14,8 @@ import torch
 from torch_geometric.data import Data
 
 from gpm import GpmError, Graph, Run
-from gpm.__main__ import main
-from gpm.data import load_graph
+from gpm.cli.main import main
+from gpm.data.graph_files import load_graph
 from gpm.data.sources import load_task_data
 from gpm.data.tables import import_tables
 from gpm.graph.header import HEADER, header_checksum

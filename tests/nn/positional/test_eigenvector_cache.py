@@ -6,7 +6,7 @@ import pytest
 from numpy.typing import NDArray
 
 from gpm import Graph
-from gpm.data import data_root
+from gpm.data.catalog import data_root
 from gpm.nn.positional import eigenvector_cache as keeping
 from gpm.nn.positional.eigenvector_cache import digest_edges, keep_positions
 

@@ -1,4 +1,4 @@
-"""`gpm export`: a run becomes a file of `torch.export`, read again and checked before it takes its place."""
+"""A run as a file of `torch.export`, which is read again and checked before it is published."""
 
 from __future__ import annotations
 
@@ -34,21 +34,17 @@ EXAMPLE = 2  # instances that the file holds the inputs of
 AT_ONCE = 50_000  # positions of paths in a call of the check
 
 
-def export_run(run: Path, out: Path | None = None, check: int = 256) -> None:
-    """Write a trained model as a program of torch.export, after a check that it says what the run says.
+def save_program(opened: Run, path: Path, check: int = 256) -> list[str]:
+    """Write a trained model as a program of torch.export, and compare its logits with those of the run.
 
     Args:
-        run: The run folder.
-        out: The file to write, which ends in .pt2; by default model.pt2 in the run folder.
-        check: So many random instances are read by the written program and by the run; if their logits differ by more
-            than 1e-4 of the largest, nothing is written.
+        opened: The run, on the CPU.
+        path: The file to write; nothing is written if a logit differs by more than 1e-4 of the largest.
+        check: The number of random instances to compare.
+
+    Returns:
+        What was written and compared, line by line.
     """
-    path = run / "model.pt2" if out is None else out
-    if path.suffix != ".pt2" or path.is_dir():
-        raise GpmError(f"{path} must be a file that ends in .pt2, as in -o model.pt2.")
-    if check < 1:
-        raise GpmError(f"at least one instance must be checked, not {check}.")
-    opened = Run.open(run, device="cpu")
     maker = InputMaker(find_predictor(opened))
     instances = _choose_instances(opened, check)
     said = opened.predict_pairs(instances) if opened.data.level == "link" else opened.predict_ids(instances)
@@ -60,9 +56,8 @@ def export_run(run: Path, out: Path | None = None, check: int = 256) -> None:
         off = _compare(scratch, maker, instances, said)
     inputs, outputs = (", ".join(each["name"] for each in about[part]) for part in ("inputs", "outputs"))
     what = "pair" if opened.data.level == "link" else opened.data.level
-    print(f"{path}: from {inputs} to {outputs}")
     against = f"logits differ by at most {off:.1e}, the largest is {_size(said.logits):.1e}"
-    print(f"{len(instances):,} {what}s checked: {against}")
+    return [f"{path}: from {inputs} to {outputs}", f"{len(instances):,} {what}s checked: {against}"]
 
 
 def export_program(predictor: Predictor, task: Task) -> ExportedProgram:

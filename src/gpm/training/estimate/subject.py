@@ -22,6 +22,7 @@ from gpm.nn import FeatureTable
 from gpm.nn.feature_map import LARGE
 from gpm.nn.predictor import Predictor, make_machine
 from gpm.patterns.tokenizer import Tokenizer
+from gpm.patterns.walks import WalkRule
 from gpm.tasks import Task, make_task
 from gpm.training.batches import Batches, Draw, Examples
 from gpm.training.fit import draw_split
@@ -135,7 +136,7 @@ class Subject:
         torch.manual_seed(config.seed)
         tokenizer = Tokenizer(
             self.graph, lengths=config.lengths, pool=config.pool, topology=config.topology, seed=config.seed,
-            rule=config.rule,
+            rule=WalkRule.from_config(config),
         )  # fmt: skip
         model = make_machine(config, self.table.spec(), self.task.outputs, level)
         model.machine.checkpointing = config.checkpointing

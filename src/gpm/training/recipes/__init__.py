@@ -52,7 +52,7 @@ class Recipe:
 
 def is_comparable(config: Config, changed: list[str]) -> bool:
     """Whether a figure may stand beside the paper's: of its task, metric, split and model and, for links, protocol."""
-    decisive = {"data", "task", "metric", "split", "target", "shift", "validate", "adapt"}
+    decisive = {"data", "task", "metric", "split", "target", "target_graph", "shift", "validate", "adapt"}
     same = config.model == "gpm" and not decisive & set(changed)
     return same and (config.task != "link" or config.protocol == "paper")
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MOST_RETURNS = 1e10  # multiplications that exact return probabilities may take in a trial: some seconds
 MOST_EIGENVECTORS = 20_000  # nodes of a graph whose Laplacian eigenvectors are found in every trial
 # What another value of would make figures that cannot be compared.
-NEVER = ("data", "task", "protocol", "smiles", "target", "seed", "split", "metric", "compile")
+NEVER = ("data", "task", "protocol", "smiles", "target", "target_graph", "seed", "split", "metric", "compile")
 
 
 @dataclass(frozen=True)

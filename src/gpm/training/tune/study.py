@@ -166,10 +166,9 @@ def _compare(folder: Path, known: Any, facts: Facts) -> None:
     for key, now in json.loads(json.dumps(asdict(facts))).items():
         then = known.get(key)
         if key == "options" and isinstance(then, dict):
-            usual = Config().to_dict()
+            before_all = Config.from_dict(then).to_dict()  # an earlier version may have had fewer
             for name, value in now.items():
-                before = then.get(name, usual.get(name))
-                if before != value:
+                if (before := before_all[name]) != value:
                     raise GpmError(f"{folder} holds a study with {name} {before}, not {value}; {LATER}.")
         elif then != now:
             what = {"space": "search space"}.get(key, key)
