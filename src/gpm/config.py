@@ -52,9 +52,7 @@ class PatternOptions(Options):
 
     lengths: list[int] = option([0, 1, 4, 8], "Lengths of the walks. The patterns are divided evenly among them.")
     patterns: int = option(16, "Patterns per instance in a training step (m in the paper).", 1, 1_000_000)
-    pool: int = option(
-        128, "Patterns drawn for an instance (k in the paper). Inference uses all of them.", 1, 1_000_000
-    )
+    pool: int = option(128, "Patterns per instance (k in the paper). Inference uses all of them.", 1, 1_000_000)
     topology: Kind = option(
         "loops", "What the anonymous path encodes: revisits (loops, as in the paper), adjacency in the order of the "
         "walk (induced), or the shape of the subgraph (shape).",
@@ -78,26 +76,21 @@ class ModelOptions(Options):
         "where 1 means 2, or 4 for graphs.", 1, 1000,
     )  # fmt: skip
     heads: int | None = option(None, "Attention heads over patterns. Default: those of --size.", 1, 1024)
-    ffn: float = option(
-        2.0, "Hidden width of the transformer's feed-forward layers, as a multiple of the width.", 0.01, 64
-    )
+    ffn: float = option(2.0, "Feed-forward width of the transformer, as a multiple of the width.", 0.01, 64)
     path: Literal["transformer", "gru", "conv", "mean"] = option(
         "transformer", "Semantic path encoder: transformer, gru or mean as in the paper, or conv, which also sees the "
         "order of the steps.",
     )  # fmt: skip
     path_layers: int = option(1, "Layers of the semantic path encoder (transformer, gru or conv).", 1, 100)
     path_heads: int = option(1, "Attention heads of the semantic path encoder.", 1, 1024)
-    path_ffn: float = option(
-        2.0, "Hidden width of the path encoder's feed-forward layers, as a multiple of the width.", 0.01, 64
-    )
+    path_ffn: float = option(2.0, "Feed-forward width of the path encoder, as a multiple of the width.", 0.01, 64)
     path_position: Literal["none", "learned"] = option("none", "Embedding of the position in a path.")
     anonymous: Literal["gru", "mean", "transformer", "none"] = option("gru", "Anonymous path encoder.")
     anonymous_weight: float = option(0.5, "Weight of the anonymous path (lambda in the paper).", -1000, 1000)
     learn_weight: bool = option(False, "Learn the weight of the anonymous path, starting at --anonymous_weight.")
     vocabulary: int = option(
-        1024, "Shapes with an embedding of their own, for --topology shape. Rarer shapes share vocabulary / 4 "
-        "embeddings by hash.", 1, 10_000_000,
-    )  # fmt: skip
+        1024, "Shapes with an embedding of their own (--topology shape). Rarer ones share by hash.", 1, 10_000_000
+    )
     features: Literal["auto", "degree", "constant"] = option(
         "auto", "Node features to read: auto (those of the data, or the logarithm of the degree if it has none), "
         "degree (one category per degree, in place of features) or constant (none).",
@@ -145,26 +138,14 @@ class TrainOptions(Options):
         "auto", "accuracy", "roc_auc", "f1", "mae", "rmse", "hits@20", "hits@50", "hits@100", "mrr", "ap"
     ] = option("auto", "Metric to report and to select epochs by. auto takes the usual metric of the dataset.")
     select: Literal["metric", "loss"] = option(
-        "metric", "Keep the epoch with the best validation metric, or with the lowest validation loss, which is less "
-        "noisy on small validation splits.",
-    )  # fmt: skip
+        "metric", "Keep the epoch with the best validation metric, or with the lowest, less noisy validation loss."
+    )
     epochs: int = option(60, "Maximum number of epochs.", 1, 1_000_000)
-    epoch_steps: int = option(
-        0, "Steps per epoch, each of which ends with a validation. 0 is one pass over the training split.", 0, 10**12
-    )
-    patience: int = option(
-        0, "Stop after this many epochs without a better validation. 0 never stops early.", 0, 1_000_000
-    )
+    epoch_steps: int = option(0, "Steps per epoch. 0: one pass over the training split.", 0, 10**12)
+    patience: int = option(0, "Stop after this many epochs without improvement. 0: never stop early.", 0, 1_000_000)
     batch: int = option(256, "Instances per step, over all ranks.", 1, 10_000_000)
-    accumulate: int = option(
-        1,
-        "Divide each rank's share of a step into this many parts, to save memory. The result is the same.",
-        1,
-        100_000,
-    )
-    checkpointing: bool = option(
-        False, "Recompute activations in the backward pass instead of storing them: less memory, more time."
-    )
+    accumulate: int = option(1, "Parts to compute a step in, to save memory. The result is the same.", 1, 100_000)
+    checkpointing: bool = option(False, "Recompute activations in the backward pass: less memory, more time.")
     lr: float = option(5e-3, "Peak learning rate of AdamW.", 0, 100)
     schedule: Literal["cosine", "constant", "noam"] = option(
         "cosine", "Learning rate after the warm-up: cosine (to zero at the last epoch), constant, or noam (step^-0.5)."
@@ -173,13 +154,8 @@ class TrainOptions(Options):
     decay: float = option(0.01, "Weight decay.", 0, 100)
     smoothing: float = option(0.05, "Label smoothing.", 0, 0.99)
     clip: float = option(1.0, "Maximum norm of the gradient.", 1e-9, 1e9)
-    average: int = option(
-        0, "Average the weights over about this many last epochs, for validation and the final model. 0 does not "
-        "average.", 0, 1_000_000,
-    )  # fmt: skip
-    val_patterns: int = option(
-        0, "Patterns per instance in validation during training. 0 chooses by cost, at least --patterns.", 0, 1_000_000
-    )
+    average: int = option(0, "Average the weights over about this many last epochs. 0: no averaging.", 0, 1_000_000)
+    val_patterns: int = option(0, "Patterns per instance in validation. 0 chooses by cost.", 0, 1_000_000)
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] = option("32-true", "Floating-point precision of training.")
     compile: bool = option(False, "Compile the model with torch.compile.")
 
@@ -232,9 +208,8 @@ class TaskOptions(Options):
         "gpm", "The pattern machine (gpm), or a baseline on the same data; mlp is the one that sees no edges."
     )
     hide: bool = option(
-        True, "Hide the links of a training batch from a baseline's messages, as walks never cross the link they "
-        "predict. With large batches few edges are left.",
-    )  # fmt: skip
+        True, "Hide the links of a training batch from a baseline's messages, as walks never cross their own link."
+    )
 
 
 @dataclass(frozen=True)
@@ -306,17 +281,12 @@ class OutputOptions(Options):
     """Output"""
 
     out: Path | None = option(None, "Run folder. Default: a new folder in runs.")
-    seeds: int = option(
-        1, "Number of runs with consecutive seeds, starting at --seed. Prints mean and standard deviation.", 1
-    )
+    seeds: int = option(1, "Number of runs with consecutive seeds, starting at --seed.", 1)
     folds: int = option(0, "Number of folds for cross-validation, at least 3. 0: none.", 0, 100)
     resume: Path | None = option(None, "Resume an interrupted run. The result is the same as without interruption.")
     track: Tracker = option("none", "Also log to TensorBoard, Weights & Biases or MLflow.")
     result: Path | None = option(None, "Also write the scores, over all seeds, to this JSON file.")
-    baselines: bool = option(
-        False, "Also score two baselines on the same split: the most frequent class and a network on features alone. "
-        "For node classification.",
-    )  # fmt: skip
+    baselines: bool = option(False, "Also score the majority class and a network without edges. For node classes.")
     overwrite: bool = option(False, "Replace an existing run folder when the new run is complete.")
     quiet: bool = option(False, "Show no progress bar.")
 
@@ -348,9 +318,8 @@ class RankOptions(Options):
     """Several devices or computers"""
 
     devices: int = option(
-        1, "Devices of this computer (on a CPU: processes) that train together, each on a share of every batch. "
-        "torchrun -m gpm train does the same from outside.", 1,
-    )  # fmt: skip
+        1, "Devices of this computer (on a CPU: processes) that train together, each on a share of every batch.", 1
+    )
     machines: int = option(
         1, "Computers that train together. Start the same command on each, with MASTER_ADDR set to the name of one.", 1
     )

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+import gpm.compute
 import gpm.training.start
 from gpm import Config, Graph, Run
 from gpm.cli.main import COMMANDS, main
@@ -422,3 +423,25 @@ def test_mistakes_in_asking_why_get_one_sentence_and_code_2(
     assert complaint.count("\n") == 1
     assert not [file for file in (copied / "explain").rglob("*") if file.is_file()]
     assert (tmp_path / "file").read_text() == "kept"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["evaluate"],
+        ["predict", "-o", "{out}.csv"],
+        ["embed", "-o", "{out}.npy"],
+        ["explain", "--node", "c"],
+        ["export"],
+    ],
+)
+def test_every_verb_on_a_run_computes_with_the_threads_that_are_named(
+    copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    counts: list[int] = []
+    monkeypatch.setattr(gpm.compute, "set_threads", counts.append)
+    command = [words[0], str(copied), *(word.format(out=tmp_path / "out") for word in words[1:])]
+    assert main([*command, "--threads", "1"]) == 0
+    assert counts == [1]
+    assert main([*command, "--threads", "-1"]) == 2
+    assert "threads must be at least 0, got -1." in capsys.readouterr().err

@@ -5,9 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from gpm.data.graph_files import PYG_FILES
-from gpm.data.tables.importer import SCHEMA, import_tables, show_tables
-from gpm.data.tables.schema import read_schema, write_schema
 from gpm.errors import GpmError
 
 if TYPE_CHECKING:
@@ -74,6 +71,9 @@ def import_run(
         return
     if out is None:
         raise GpmError("name the folder to write, as in -o graph.")
+    from gpm.data.graph_files import PYG_FILES
+    from gpm.data.tables.importer import import_tables
+
     if Path(edges).suffix.lower() in PYG_FILES:
         _refuse(Path(edges), said | {"nodes": nodes, "graphs": graphs, "memory": memory})
         _import_pyg(Path(edges).expanduser(), out, task, overwrite)
@@ -85,6 +85,7 @@ def import_run(
 
 
 def _tell(folder: Path) -> None:
+    from gpm.data.tables.importer import SCHEMA
     from gpm.graph.folder import read_extras
     from gpm.graph.graph import Graph
 
@@ -108,6 +109,9 @@ def _show(
         raise GpmError(f"{out}: with --show nothing is imported; name a .yaml file for what the columns are.")
     if out is not None and out.exists() and not overwrite:
         raise GpmError(f"{out} exists, and may have been changed by hand; name another, or add --overwrite.")
+    from gpm.data.tables.importer import show_tables
+    from gpm.data.tables.schema import write_schema
+
     found = show_tables(edges, nodes=nodes, graphs=graphs, **said)
     if out is not None:
         write_schema(out, found)
@@ -129,6 +133,8 @@ def _refuse(path: Path, said: dict[str, Any]) -> None:
 
 def _files_of(schema: Path, nodes: Path | None, graphs: Path | None) -> tuple[str, Path | None, Path | None]:
     """The files that a schema names, where no others are given: from here, or from where it is itself."""
+    from gpm.data.tables.schema import read_schema
+
     named = {}
     for name, table in read_schema(schema).tables().items():
         if table.file:

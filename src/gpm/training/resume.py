@@ -27,16 +27,7 @@ _log = logging.getLogger("gpm")
 def resume(
     path: Path, source: Any, team: Team, track: Tracker, quiet: bool, options: dict[str, Any]
 ) -> Run | list[Run]:
-    """Resume an unfinished training; a complete one is opened.
-
-    Args:
-        path: The run folder, or that of the unfinished training (RUN.part).
-        source: The graph, if the training was started on one in memory.
-        team: The ranks that train.
-        track: Where to log besides.
-        quiet: Show no progress bar.
-        options: Options that the user named; they must be those of the run.
-    """
+    """Resume an unfinished training (RUN or RUN.part), or open a complete one; options must be those of the run."""
     folder = target_of(path)
     settle(folder)
     if not (part_of(folder) / PLAN).is_file():

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gpm import __version__
 from gpm.compute import choose_device, keep_memory, set_threads
 from gpm.config import (
     ComputeOptions,
@@ -102,7 +103,7 @@ def _lead(
             raise GpmError("--baselines is for node classification with gpm; elsewhere train a baseline with --model.")
         plan = Plan(
             plain(chosen.config.to_dict()), seeds, output.baselines, digest_inputs(data, own or chosen.config.data),
-            _version(), plain(chosen.facts()), output.overwrite and out is not None,
+            __version__, plain(chosen.facts()), output.overwrite and out is not None,
             "" if output.result is None else str(output.result.absolute()),
         )  # fmt: skip
         if out is not None and is_finished(find_place(out), plan):
@@ -193,26 +194,15 @@ def _take(out: Path | None, recipe: Recipe, plan: Plan) -> Workplace:
     raise GpmError(f"All names like {first} are taken; name a folder with --out.")
 
 
-def _version() -> str:
-    from gpm import __version__
-
-    return __version__
-
-
 # From what the user named to options and data.
 
 
 def _resolve(
     source: Any, options: dict[str, Any], base: str = "", own: Path | None = None, tables: Tables | None = None
 ) -> tuple[Recipe, TaskData]:
-    """Return the recipe (or the defaults) with the options in it, and the data.
+    """Return the recipe `source`, `base` or the defaults, changed by the options, and the data.
 
-    Args:
-        source: What the user named.
-        options: Changes to the recipe or to the defaults.
-        base: A recipe to start from, where the source is none.
-        own: The graph that was imported from the user's tables, if any.
-        tables: These tables.
+    Tables of the user, if any, have been imported into the folder `own`.
     """
     options = name_target_graph(source if own is None else own, options)
     recipe = find_recipe(str(source)) if own is None and isinstance(source, (str, Path)) and str(source) else None
