@@ -32,7 +32,7 @@ from rivals import EPOCHS, EXPLAINERS, MASK_EPOCHS, MASK_LR, fit, tune
 from table import LOG, show_deletion, show_truth
 
 from gpm import Run, train
-from gpm.compute import set_threads
+from gpm.compute import describe_environment, set_threads
 from gpm.data.splits import Split, random_split
 from gpm.explain.attribution import METHODS, Ranking, choose_method, rank_patterns
 from gpm.explain.bag import Bag
@@ -41,7 +41,6 @@ from gpm.explain.faithfulness import TENTH, draw_alike, find_best
 from gpm.explain.write import save_overview
 from gpm.io.atomic import write_json
 from gpm.nn.predictor import Predictor
-from gpm.training.summary import environment
 
 TUNING_SEED, TUNED_NODES = 100, 8
 SPLIT, TOP, NODES = "80/10/10", 5, 25
@@ -127,7 +126,7 @@ def find_truth(seeds: Sequence[int], motifs: Sequence[str], nodes: int, out: Pat
         f"seed {TUNING_SEED}, of equals and of explainers by ROC-AUC there ({LOG}); GNNExplainer with {MASK_EPOCHS} epochs, rate {MASK_LR}",
         "accuracies": "of the test part; seconds are of one core, the median over nodes",
         "config": GPM, "variants": VARIANTS, "chosen": {name: _choice(trial) for name, trial in trials.items()},
-        "cpu_s": round(time.process_time() - began), "date": time.strftime("%Y-%m-%d"), "versions": environment(),
+        "cpu_s": round(time.process_time() - began), "date": time.strftime("%Y-%m-%d"), "versions": describe_environment(),
     }  # fmt: skip
     write_json(out / "truth.json", result)
     print(show_truth(result))
@@ -246,7 +245,7 @@ def delete(runs: dict[str, Path], count: int, out: Path) -> None:
         },
         "figures": "drop, random_drop: medians over nodes, and their ratio; node_ratio: the median of the ratios of nodes; odds: "
         "of the log-odds of the (mean) probability; a ratio above all bounds, where only the best lower it, is null",
-        "date": time.strftime("%Y-%m-%d"), "cpu_s": round(time.process_time() - began), "versions": environment(),
+        "date": time.strftime("%Y-%m-%d"), "cpu_s": round(time.process_time() - began), "versions": describe_environment(),
     }  # fmt: skip
     write_json(out / "deletion.json", result)
     print(show_deletion(result))
@@ -288,7 +287,8 @@ def time_explanations(runs: dict[str, Path], out: Path) -> None:
             print(rows[-1], flush=True)
     load = os.getloadavg()[0]
     write_json(
-        out / "time.json", {"rows": rows, "load": load, "date": time.strftime("%Y-%m-%d"), "versions": environment()}
+        out / "time.json",
+        {"rows": rows, "load": load, "date": time.strftime("%Y-%m-%d"), "versions": describe_environment()},
     )
 
 

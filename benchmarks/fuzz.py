@@ -322,7 +322,7 @@ def _figures(given: argparse.Namespace, watch: Watch) -> dict[str, Any]:
     """What the run found, with what is needed to judge it."""
     import hypothesis
 
-    from gpm.training.summary import environment
+    from gpm.compute import describe_environment
 
     tallies = {reader: tally for reader, tally in watch.tallies.items() if tally.inputs}
     return {
@@ -342,7 +342,7 @@ def _figures(given: argparse.Namespace, watch: Watch) -> dict[str, Any]:
         "seconds": round(time.perf_counter() - watch.started, 1),
         "hypothesis": hypothesis.__version__,
         "bounds_checked_kernels": os.environ["NUMBA_BOUNDSCHECK"] == "1",
-        "environment": environment(),
+        "environment": describe_environment(),
         "date": time.strftime("%Y-%m-%d"),
     }  # fmt: skip
 

@@ -19,9 +19,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from gpm.compute import describe_environment
 from gpm.io.atomic import write_json
 from gpm.training.estimate.machine_costs import GRAPH, KEPT
-from gpm.training.summary import environment
 
 CONFIGURATIONS = (("xs", 256), ("s", 256), ("l", 64))
 OPTIONS = ["--threads", "2", "--epochs", "1", "--epoch_steps", "15", "--pool", "16", "--split", "98/1/1", "--seed", "0"]
@@ -95,7 +95,7 @@ def main() -> None:
                         "graph": "random, 20,000 nodes, 100,000 edges, 64 features", "options": " ".join(OPTIONS),
                         "seeds": [0], "constants": list(constants.values()), "date": time.strftime("%Y-%m-%d"),
                         "configurations": [summarise(*key, rounds) for key, rounds in found.items() if rounds],
-                        "load": os.getloadavg(), "environment": environment(),
+                        "load": os.getloadavg(), "environment": describe_environment(),
                     },
                 )  # fmt: skip
 

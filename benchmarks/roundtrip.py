@@ -30,8 +30,8 @@ import numpy as np
 import pandas as pd
 
 from gpm import Graph, Run
+from gpm.compute import describe_environment
 from gpm.io.atomic import write_json
-from gpm.training.summary import environment
 
 PIECES = [
     "a", "A", "b", "Z", "é", "e\u0301", "ß", "\u017f", "İ", "\u0131", "日本", "🎲", "👩‍👩‍👧", "א", "\u202eabc", "\u200b", "\ufeff", "٣", '"', '""', "'", ",", ";",
@@ -215,7 +215,7 @@ def main() -> int:
     names = "\0".join(make_names(given.rows, given.seed)).encode("utf-8")
     facts = {
         "rows": given.rows, "seed": given.seed, "faults": checks.faults, "compared": checks.made, "seconds": seconds,
-        "names_sha256": hashlib.sha256(names).hexdigest(), "environment": environment(), "date": time.strftime("%Y-%m-%d"),
+        "names_sha256": hashlib.sha256(names).hexdigest(), "environment": describe_environment(), "date": time.strftime("%Y-%m-%d"),
     }  # fmt: skip
     print(json.dumps({"faults": checks.faults, "seconds": seconds}, indent=1))
     if given.out is not None:

@@ -82,12 +82,12 @@ def gpm(*words: object) -> list[str]:
 
 
 def save(name: str, content: dict[str, Any]) -> None:
+    from gpm.compute import describe_environment
     from gpm.io.atomic import write_json
-    from gpm.training.summary import environment
 
     RESULTS.mkdir(parents=True, exist_ok=True)
     facts = {"date": str(date.today()), "command": f"benchmarks/scale.py {sys.argv[1]}", "load": os.getloadavg()}
-    write_json(RESULTS / f"{name}.json", content | {"measured": facts | {"environment": environment()}})
+    write_json(RESULTS / f"{name}.json", content | {"measured": facts | {"environment": describe_environment()}})
     print(f"wrote {RESULTS / name}.json")
 
 

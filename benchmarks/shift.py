@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from gpm import Run, adapt, train
+from gpm.compute import describe_environment
 from gpm.data.synthetic import shifted_pair
 from gpm.io.atomic import write_json
 from gpm.training.recipes import find_recipe
-from gpm.training.summary import environment
 
 ROOT = Path(__file__).parents[1] / "results" / "shift"
 TWITCH = [f"twitch-de-{country}" for country in ("en", "es", "fr", "pt", "ru")]
@@ -121,7 +121,7 @@ def run_planted(shift: float, seeds: int) -> None:
             "harm_without_shift": {
                 m: round(mean["none"]["none"] - v, 2) for m, v in mean["none"].items() if m != "none"
             },
-            "versions": environment(),
+            "versions": describe_environment(),
         },
     )  # fmt: skip
 

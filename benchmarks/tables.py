@@ -19,9 +19,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from gpm.compute import describe_environment
 from gpm.io.atomic import write_json
 from gpm.training.recipes import find_recipe
-from gpm.training.summary import environment
 
 ROOT = Path(__file__).parents[1]
 SEEDS = (0, 1, 2)
@@ -72,7 +72,7 @@ def main() -> None:
         }
         write_json(
             ROOT / "results/tables" / f"{name}.json",
-            result | {"environment": environment(), "date": time.strftime("%Y-%m-%d")},
+            result | {"environment": describe_environment(), "date": time.strftime("%Y-%m-%d")},
         )
         print(name, result["metric"], "tables", result["tables"], "catalog", result["catalog"], flush=True)
 

@@ -207,7 +207,7 @@ def test_a_damaged_split_is_refused(copied: Path) -> None:
     [
         ("{", r"cannot read .*config\.yaml"),
         ("text", r"config\.yaml holds no options; each line must be 'key: value'"),
-        ("widht: 3", r"config\.yaml: there is no option 'widht'. Did you mean 'width'"),
+        ("widht: 3", r"config\.yaml: There is no option 'widht'. Did you mean 'width'"),
         ("width: -3", r"config\.yaml: width must lie between"),
     ],
 )
