@@ -184,7 +184,7 @@ def measure_start(count: int) -> dict[str, float]:
 
 def train_one_step(scratch: Path) -> None:
     """Train on a saved collection and stop after the first step; prints when that began and ended."""
-    from gpm.__main__ import main as gpm
+    from gpm.cli.main import main as gpm
     from gpm.training import lightning_module as learner
 
     step = learner.Learner.training_step

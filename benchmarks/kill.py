@@ -41,9 +41,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 
 MODULES = (
-    "lightning.pytorch", "torch_geometric.data", "duckdb", "pandas", "gpm.training.start", "gpm.cli.verbs", "gpm.training.callbacks",
+    "lightning.pytorch", "torch_geometric.data", "duckdb", "pandas", "gpm.training.start", "gpm.cli.train", "gpm.training.callbacks",
     "gpm.training.lightning_module", "gpm.run.model_card", "gpm.nn.predictor", "gpm.cli.doctor", "gpm.data.tables", "gpm.data.node_data", "gpm.training.trivial_baselines",
-    "lightning.pytorch.callbacks", "jsonargparse", "docstring_parser", "gpm.__main__",
+    "lightning.pytorch.callbacks", "jsonargparse", "docstring_parser", "gpm.cli.main",
 )  # fmt: skip
 SMALL = [
     "--width=8", "--heads=2", "--lengths=[0,1,2]", "--patterns=6", "--pool=6", "--batch=64", "--epochs=8", "--warmup=2",
@@ -141,7 +141,7 @@ def forked(work: Callable[[], Any]) -> Any:
 
 def run(words: list[str]) -> tuple[int, str]:
     """Run a command here; its exit code and what it printed."""
-    from gpm.__main__ import main
+    from gpm.cli.main import main
 
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):

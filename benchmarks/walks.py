@@ -25,8 +25,9 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
-from gpm import Graph, WalkRule, find_topologies, walk
+from gpm import Graph, WalkRule, walk
 from gpm.io.environment import describe_environment
+from gpm.patterns.topologies import find_topologies
 from gpm.patterns.walks.kernels import CHUNK
 from gpm.random_bits import GOLDEN_U, make_key, mix
 

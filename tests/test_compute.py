@@ -1,13 +1,22 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
 from gpm import GpmError, compute
-from gpm.compute import choose_device, keep_memory
+from gpm.compute import CHUNK, alone, choose_device, keep_memory, threaded, threads_for
+from gpm.explain.by_class import survey
+from gpm.explain.explainer import explain
 
 
 def _have(monkeypatch: pytest.MonkeyPatch, cuda: int, mps: bool) -> None:
@@ -78,3 +87,157 @@ def test_another_libc_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(compute.ctypes, "CDLL", missing)
     keep_memory()
+
+
+# Threads
+
+
+@pytest.fixture(autouse=True)
+def _torch_as_before() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+class _Numba:
+    """Numba on four cores."""
+
+    def __init__(self) -> None:
+        self.config = SimpleNamespace(NUMBA_NUM_THREADS=4)
+        self.count = 4
+
+    def get_num_threads(self) -> int:
+        return self.count
+
+    def set_num_threads(self, count: int) -> None:
+        assert count <= 4
+        self.count = count
+
+
+@pytest.fixture
+def four(monkeypatch: pytest.MonkeyPatch) -> _Numba:
+    fake = _Numba()
+    monkeypatch.setattr(compute, "numba", fake)
+    return fake
+
+
+def _plainly(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return lambda function: function
+
+
+@pytest.mark.parametrize(("wanted", "inside"), [(None, 4), (2, 2), (99, 4)])
+def test_threads_are_held_while_they_work(four: _Numba, wanted: int | None, inside: int) -> None:
+    with threads_for(wanted, CHUNK + 1) as parallel:
+        assert parallel
+        assert four.count == inside
+    assert four.count == 4
+
+
+@pytest.mark.parametrize(("wanted", "pieces"), [(1, 10**6), (4, CHUNK), (None, 0)])
+def test_little_work_is_done_alone(four: _Numba, wanted: int | None, pieces: int) -> None:
+    with threads_for(wanted, pieces) as parallel:
+        assert not parallel
+
+
+def test_a_forked_child_works_alone(four: _Numba, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compute, "_owner", -1)
+    with threads_for(4, 10**6) as parallel:
+        assert not parallel
+
+
+def test_a_compiled_function_knows_a_forked_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compute, "njit", lambda **options: lambda function: lambda: "parallel" in options)
+    function = threaded(lambda: None)
+    assert function() is True
+    monkeypatch.setattr(compute, "_owner", -1)
+    assert function() is False
+
+
+def test_numba_gets_its_number_back_after_an_error(four: _Numba) -> None:
+    with pytest.raises(ZeroDivisionError), threads_for(2, CHUNK + 1):
+        _ = 1 / 0
+    assert four.count == 4
+
+
+@pytest.mark.usefixtures("four")
+def test_torch_gets_its_number_back_from_walks() -> None:
+    torch.set_num_threads(3)
+    with threads_for(2, CHUNK + 1):
+        torch.set_num_threads(2)  # as numba does where both use the same OpenMP
+    assert torch.get_num_threads() == 3
+
+
+def test_torch_gets_its_number_back_from_compiled_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compute, "njit", _plainly)
+    torch.set_num_threads(3)
+    threaded(torch.set_num_threads)(1)
+    assert torch.get_num_threads() == 3
+
+
+def test_torch_is_alone_inside_and_has_its_number_back() -> None:
+    torch.set_num_threads(3)
+    asked = alone()(torch.get_num_threads)
+    assert (asked(), torch.get_num_threads(), asked(), torch.get_num_threads()) == (1, 3, 1, 3)
+    with alone():
+        torch.set_num_threads(2)
+    assert torch.get_num_threads() == 3
+    with pytest.raises(ZeroDivisionError), alone():
+        _ = 1 / 0
+    assert torch.get_num_threads() == 3
+
+
+class _Watched:
+    """A run that tells how many threads torch has when it is first looked at."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise LookupError(torch.get_num_threads())
+
+
+@pytest.mark.parametrize("asking", [lambda run: explain(run, 0), survey])
+def test_explaining_is_done_alone(asking: Callable[[Any], Any]) -> None:
+    torch.set_num_threads(3)
+    with pytest.raises(LookupError) as told:
+        asking(_Watched())
+    assert told.value.args == (1,)
+    assert torch.get_num_threads() == 3
+
+
+@pytest.mark.parametrize("code", ["Graph.from_edges([[0, 1], [1, 2]])", "set_threads(1)"])
+def test_torch_is_undisturbed_when_numba_starts(code: str) -> None:
+    """Numba launches its threads once in a process, at the first parallel kernel or question about them."""
+    lines = [
+        "import torch",
+        "from gpm import Graph",
+        "from gpm.compute import set_threads",
+        "torch.set_num_threads(1)",
+        "torch.get_num_threads()  # from here on torch only asks OpenMP",
+        code,
+        "assert torch.get_num_threads() == 1, torch.get_num_threads()",
+    ]
+    many = os.environ | {"NUMBA_NUM_THREADS": "2"}
+    many.pop("OMP_NUM_THREADS", None)
+    assert subprocess.run([sys.executable, "-c", "\n".join(lines)], env=many).returncode == 0
+
+
+@pytest.mark.usefixtures("four")
+def test_only_one_thread_of_python_is_inside() -> None:
+    """Numba's fallback layer aborts the process when it is entered twice."""
+    inside, most = 0, 0
+    ready = threading.Barrier(4)
+
+    def work() -> None:
+        nonlocal inside, most
+        ready.wait()
+        for _ in range(5):
+            with threads_for(2, CHUNK + 1):
+                inside += 1
+                most = max(most, inside)
+                time.sleep(0.001)
+                inside -= 1
+
+    workers = [threading.Thread(target=work) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert most == 1

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import inspect
+import logging
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import yaml
 
+import gpm
 from gpm import Config, GpmError, WalkRule
-from gpm.config import RANGES, option_names
+from gpm.config import OutputOptions, RankOptions, divide_options, option_names, option_range, rename_nodes
 
 
 def test_defaults_are_valid_and_plain() -> None:
@@ -49,9 +53,9 @@ def test_a_config_comes_back_from_its_values() -> None:
     assert Config.from_dict(yaml.safe_load(yaml.safe_dump(config.to_dict()))) == config
 
 
-@pytest.mark.parametrize("name", RANGES)
+@pytest.mark.parametrize("name", [name for name in option_names() if option_range(name)])
 def test_every_range_holds_at_its_ends_and_not_beyond(name: str) -> None:
-    low, high = RANGES[name]
+    low, high = option_range(name) or (0, 0)
     kind = type(getattr(Config(), name))
     step = 1 if kind is int else 1e-6
     for outside in (low - step, high + step * max(1, high)):
@@ -77,17 +81,17 @@ def test_every_range_holds_at_its_ends_and_not_beyond(name: str) -> None:
         ({"lengths": [4, 4]}, r"lengths must be one or more different numbers, got \[4, 4\]"),
         ({"lengths": [-1]}, r"lengths must lie between 0 and 63, got \[-1\]"),
         ({"lengths": [64]}, r"lengths must lie between 0 and 63, got \[64\]"),
-        ({"p": 0}, "p must lie between 1e-06 and 1e[+]06, got 0"),
+        ({"p": 0}, "p must lie between 1e-06 and 1000000, got 0"),
         ({"q": 1e4}, "q must lie between 0.001 and 1000, got 10000"),
-        ({"p": 2.0, "non_backtracking": True}, "non_backtracking forbids what p = 2.0 weighs"),
-        ({"topology": "shape", "anonymous": "mean"}, "a shape has no order for anonymous: mean to read"),
+        ({"p": 2.0, "non_backtracking": True}, "p = 2.0 weighs turning back, which non_backtracking forbids"),
+        ({"topology": "shape", "anonymous": "mean"}, "A shape has no order for --anonymous mean to read"),
         ({"lr": float("nan")}, "lr must lie between 0 and 100, got nan"),
         ({"readout": "clas"}, r"readout must be one of mean, class, sum, got 'clas'\. Did you mean 'class'\?"),
         ({"topology": "shapes"}, r"topology must be one of loops, induced, shape, got 'shapes'\. Did you mean 'shape'"),
         ({"precision": 16}, "precision must be one of 32-true, bf16-mixed, 16-mixed, got 16"),
-        ({"epoch": 3}, r"^there is no option 'epoch'\. Did you mean 'epochs'\?"),
-        ({"zzz": 3}, r"^there is no option 'zzz'\.$"),
-        ({3: 3}, "there is no option 3"),
+        ({"epoch": 3}, r"^There is no option 'epoch'\. Did you mean 'epochs'\?"),
+        ({"zzz": 3}, r"^There is no option 'zzz'\.$"),
+        ({3: 3}, "There is no option 3"),
     ],
 )
 def test_each_rule_has_its_sentence(options: dict[Any, Any], sentence: str) -> None:
@@ -128,11 +132,61 @@ def test_numbers_may_come_from_yaml_and_numpy() -> None:
 
 def test_mistakes_name_where_they_stand() -> None:
     for values, sentence in (
-        ({"widht": 3}, "a.yaml: there is no option 'widht'"),
+        ({"widht": 3}, "a.yaml: There is no option 'widht'"),
         ({"width": 0}, "a.yaml: width must"),
     ):
         with pytest.raises(GpmError, match=f"^{sentence}"):
             Config.from_dict(values, "a.yaml")
+
+
+@pytest.mark.parametrize(
+    ("values", "column", "graph"),
+    [
+        ({"data": "acm", "target": "dblp"}, "", "dblp"),
+        ({"data": "acm", "target": "dblp", "target_graph": "dblp"}, "", "dblp"),
+        ({"data": "acm", "target_graph": "dblp"}, "", "dblp"),
+        ({"data": "a/graph", "target": "b/graph.pt"}, "", "b/graph.pt"),
+        ({"data": "molecules.csv", "target": "logp"}, "logp", ""),
+        ({"data": "molecules.parquet", "smiles": "smiles", "target": "a,b"}, "a,b", ""),
+        ({"target": "logp"}, "logp", ""),  # the data is not known yet
+    ],
+)
+def test_a_target_is_a_column_or_another_graph(values: dict[str, str], column: str, graph: str) -> None:
+    """Options that were written before there was `target_graph` name both by `target`."""
+    config = Config.from_dict(values)
+    assert (config.target, config.target_graph) == (column, graph)
+    assert Config.from_dict(config.to_dict()) == config
+
+
+def test_options_are_divided_among_their_classes() -> None:
+    output, ranks, rest = divide_options({"seeds": 3, "machines": 2, "lr": 0.1}, OutputOptions, RankOptions)
+    assert (output, ranks, rest) == (OutputOptions(seeds=3), RankOptions(machines=2), {"lr": 0.1})
+    with pytest.raises(GpmError, match=r"^There is no option 'seds'\. Did you mean 'seeds'\?$"):
+        divide_options({"seds": 3}, OutputOptions)
+    with pytest.raises(GpmError, match=r"^seeds must be at least 1, got 0\.$"):
+        OutputOptions(seeds=0)
+
+
+def test_a_function_shows_the_options_that_it_accepts() -> None:
+    parameters = inspect.signature(gpm.train).parameters
+    assert parameters["dropout"].default == 0.3
+    assert parameters["machines"].default == 1
+    assert parameters["lengths"].default == [0, 1, 4, 8]
+    assert "dropout: Dropout on patterns, inside the transformer and before the head. Between 0 and 0.99." in str(
+        gpm.train.__doc__
+    )
+
+
+def test_a_number_of_computers_may_stand_in_nodes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="gpm")
+    for nodes in (2, "2", Path("2")):
+        assert rename_nodes({"nodes": nodes, "lr": 1.0}) == {"lr": 1.0, "machines": 2}
+    assert len(caplog.messages) == 3
+    assert "write --machines 2" in caplog.messages[0]
+    table = tmp_path / "7"
+    table.write_text("id\n")
+    for other in (table, "nodes.csv", None, True):
+        assert rename_nodes({"nodes": other}) == {"nodes": other}
 
 
 def test_changes_are_what_differs() -> None:
@@ -140,5 +194,5 @@ def test_changes_are_what_differs() -> None:
 
 
 def test_the_rule_of_a_step_is_that_of_the_options() -> None:
-    assert Config(p=0.5, q=2).rule == WalkRule(p=0.5, q=2.0)
-    assert Config(non_backtracking=True).rule == WalkRule(non_backtracking=True)
+    assert WalkRule.from_config(Config(p=0.5, q=2)) == WalkRule(p=0.5, q=2.0)
+    assert WalkRule.from_config(Config(non_backtracking=True)) == WalkRule(non_backtracking=True)

@@ -64,7 +64,7 @@ def check_sentence(sentence: str) -> None:
 
 def command(words: list[str]) -> tuple[Any, str]:
     """Run `gpm` with some words: (what it printed, "") or (None, the sentence); see `attempt`."""
-    from gpm.__main__ import main
+    from gpm.cli.main import main
 
     out, err = io.StringIO(), io.StringIO()
 

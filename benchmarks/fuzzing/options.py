@@ -13,7 +13,7 @@ import yaml
 
 from fuzzing.judge import ERROR, SUCCESS, WrongAnswerError, attempt, check_nothing_left, command, listing
 from fuzzing.mutate import NUMBERS, WORDS, mutate
-from gpm.config import RANGES, Config, option_names
+from gpm.config import Config, option_names, option_range
 from gpm.io.run_files import read_config, write_config
 from gpm.training.recipes import find_recipe, read_recipe, recipe_names
 
@@ -55,7 +55,7 @@ def values_for(random: Random, name: str) -> Any:
         return random.choice(["", "auto", "cora", "60/20/20", *WORDS])
     if hint == list[int]:
         return sorted(random.sample(range(60), random.randint(0, 5)))
-    low, high = RANGES.get(name, (0, 10))
+    low, high = option_range(name) or (0, 10)
     edge = random.choice([low, high, low - 1, high + 1, random.uniform(low, min(high, 100))])
     return float(edge) if hint is float and random.random() < 0.8 else int(edge)
 
@@ -90,7 +90,8 @@ def check_config(config: Config, given: dict[Any, Any]) -> None:
             raise WrongAnswerError("wrong", f"{field.name} is {value}")
         if hint in (int, float, str, bool) and type(value) is not hint:
             raise WrongAnswerError("wrong", f"{field.name} is {value!r}, no {hint}")
-        if field.name in RANGES and not RANGES[field.name][0] <= value <= RANGES[field.name][1]:
+        limits = option_range(field.name)
+        if limits is not None and not limits[0] <= value <= limits[1]:
             raise WrongAnswerError("wrong", f"{field.name} is {value}")
         if field.name not in given:
             continue

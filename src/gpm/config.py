@@ -1,16 +1,22 @@
-"""What can be chosen: every field is a flag, a key of a recipe and a keyword of `gpm.train`."""
+"""Options of a run: each field is a flag, a key of a recipe and a keyword of `gpm.train`. Nothing heavy is imported."""
 
+# ruff: noqa: RUF009 - a field is declared by a call of `option`
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+import inspect
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields
 from numbers import Integral, Real
-from typing import Any, Literal, get_args, get_type_hints
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from gpm.errors import GpmError, nearest
-from gpm.patterns.topologies import MAX_POSITIONS, Kind
-from gpm.patterns.walks import WalkRule
 
+Kind = Literal["loops", "induced", "shape"]  # what the topology of a pattern tells apart
+Tracker = Literal["none", "tensorboard", "wandb", "mlflow"]
+Strategy = Literal["ddp", "fsdp"]
+MAX_POSITIONS = 64  # a pattern's adjacency is one 64-bit word per node
 SIZES = {
     "xs": (1, 4, 64),
     "s": (1, 4, 256),
@@ -18,225 +24,214 @@ SIZES = {
     "l": (3, 8, 512),
     "xl": (3, 16, 1024),
 }  # layers, heads, width
+_TABLES = (".csv", ".tsv", ".txt", ".parquet", ".jsonl")  # files with columns
+_log = logging.getLogger("gpm")
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def option(default: Any, help: str, low: float | None = None, high: float | None = None) -> Any:  # noqa: A002
+    """Declare an option: its default, its help text and, for a number, the range it must lie in."""
+    made = {"default_factory": lambda: list(default)} if isinstance(default, list) else {"default": default}
+    return field(metadata={"help": help, "low": low, "high": high}, **made)
 
 
 @dataclass(frozen=True)
-class PatternOptions:
-    """How an instance becomes a bag of patterns.
-
-    Attributes:
-        lengths: Lengths of the walks; the patterns are split evenly over them.
-        patterns: m, patterns per instance in a training step.
-        pool: k, patterns that an instance has; inference uses them all.
-        topology: What the anonymous path tells: loops (the paper's), induced or shape.
-        p: node2vec's return parameter.
-        q: node2vec's in-out parameter.
-        non_backtracking: Walks turn back only at dead ends.
-    """
-
-    lengths: list[int] = field(default_factory=lambda: [0, 1, 4, 8])
-    patterns: int = 16
-    pool: int = 128
-    topology: Kind = "loops"
-    p: float = 1.0
-    q: float = 1.0
-    non_backtracking: bool = False
-
-    @property
-    def rule(self) -> WalkRule:
-        """The law of a step."""
-        return WalkRule(p=self.p, q=self.q, non_backtracking=self.non_backtracking)
-
-
-@dataclass(frozen=True)
-class ModelOptions:
-    """What the model is made of.
-
-    Attributes:
-        size: Layers, heads and width by name: xs (1, 4, 64), s (1, 4, 256), m (3, 4, 256), l (3, 8, 512) or xl
-            (3, 16, 1024).
-        width: Width of every embedding; by default that of the size.
-        layers: Transformer layers over patterns; by default those of the size. For a baseline, its layers of message
-            passing, where 1 means 2, or 4 for graphs.
-        heads: Their attention heads; by default those of the size.
-        ffn: Hidden width of their feed-forward part, as a multiple of the width.
-        path: Semantic path encoder: transformer, gru or mean (the paper's), or conv, which sees the order of steps.
-        path_layers: Layers of a transformer, GRU or convolution along a path.
-        path_heads: Attention heads along a path.
-        path_ffn: Hidden width of the feed-forward part along a path, as a multiple of the width.
-        path_position: Whether a position of the path has a learned embedding.
-        anonymous: Anonymous path encoder.
-        anonymous_weight: lambda, the weight of the anonymous path.
-        learn_weight: Learn lambda, from that value on.
-        vocabulary: Shapes with an embedding of their own; rarer ones share `vocabulary / 4` by hash (topology: shape).
-        features: What is read of a node: auto (its features; if there are none, the logarithm of its degree), degree (a
-            category per degree, in place of features) or constant (nothing).
-        stars: Also read the star around a node, its edges and neighbours at once, as one category; for features that
-            are categories or one-hot, or for none.
-        bag_of_words: Read node features as counts of words: damped by log(1 + x), every row scaled to one length; auto
-            does so for features that are mostly zero and never negative.
-        pe: Positional embedding of nodes: lap (Laplacian eigenvectors), rwse (return probabilities), rings (closed
-            walks that never turn straight back, by their length) or none.
-        pe_dim: Its columns.
-        readout: The instance is the mean of its patterns, a learned class token (whose attention weighs patterns), or,
-            for graphs, the mean times the number of nodes: an estimate of the sum over nodes.
-        fusion: Add the patterns weighted by a learned attention to the readout.
-        head: What reads the instance: one linear map, or two with a ReLU between, as links always have.
-        pair: How the endpoints of a link meet: joint (one bag of patterns, marked by where they meet) or product (of
-            the endpoints' embeddings, the paper's).
-        dropout: On patterns, inside the machine and before the head.
-        feature_dropout: On the entries of node features.
-    """
-
-    size: Literal["xs", "s", "m", "l", "xl"] = "xs"
-    width: int | None = None
-    layers: int | None = None
-    heads: int | None = None
-    ffn: float = 2.0
-    path: Literal["transformer", "gru", "conv", "mean"] = "transformer"
-    path_layers: int = 1
-    path_heads: int = 1
-    path_ffn: float = 2.0
-    path_position: Literal["none", "learned"] = "none"
-    anonymous: Literal["gru", "mean", "transformer", "none"] = "gru"
-    anonymous_weight: float = 0.5
-    learn_weight: bool = False
-    vocabulary: int = 1024
-    features: Literal["auto", "degree", "constant"] = "auto"
-    stars: bool = False
-    bag_of_words: Literal["auto", "yes", "no"] = "auto"
-    pe: Literal["none", "lap", "rwse", "rings"] = "none"
-    pe_dim: int = 8
-    readout: Literal["mean", "class", "sum"] = "mean"
-    fusion: bool = False
-    head: Literal["linear", "mlp"] = "linear"
-    pair: Literal["joint", "product"] = "joint"
-    dropout: float = 0.3
-    feature_dropout: float = 0.0
-
-
-@dataclass(frozen=True)
-class TrainOptions:
-    """How the model is trained.
-
-    Attributes:
-        seed: Of split, weights, patterns and dropout.
-        split: public (the dataset's own), or shares of train, validation and test such as 60/20/20; of graphs also
-            folds such as 10-fold (of which the seed chooses one) and, of molecules, scaffold; auto takes what the
-            dataset is known for.
-        metric: What is reported and selected on; auto takes what the dataset is known for.
-        select: Keep the epoch with the best validation metric, or with the lowest validation loss, which is less noisy
-            where few instances validate.
-        epochs: At most so many passes over the training part, or so many times `epoch_steps`.
-        epoch_steps: Steps between validations, which then also end an epoch; 0 for a whole pass over the training part.
-        patience: Stop after so many epochs without a better validation; 0 never stops early.
-        batch: Instances per step, over all ranks.
-        accumulate: In how many parts a rank computes its share of a step, to save memory; the step is the same.
-        checkpointing: Compute activations again in the backward pass rather than keep them: less memory, more time.
-        lr: Peak learning rate of AdamW.
-        schedule: After the warm-up: cosine (to zero at the last epoch), constant, or noam (falls as step^-0.5).
-        warmup: Steps in which the rate rises linearly; at most a fifth of all.
-        decay: Weight decay.
-        smoothing: Label smoothing.
-        clip: Largest norm of the gradient.
-        average: Average the weights over about so many last epochs for validation and the final model; 0 does not.
-        val_patterns: Patterns per instance in validation while training; 0 chooses by cost, at least `patterns`.
-        precision: 32-true, bf16-mixed or 16-mixed.
-        compile: Compile the model with torch.compile.
-    """
-
-    seed: int = 0
-    split: str = "auto"
-    metric: Literal[
-        "auto", "accuracy", "roc_auc", "f1", "mae", "rmse", "hits@20", "hits@50", "hits@100", "mrr", "ap"
-    ] = "auto"
-    select: Literal["metric", "loss"] = "metric"
-    epochs: int = 60
-    epoch_steps: int = 0
-    patience: int = 0
-    batch: int = 256
-    accumulate: int = 1
-    checkpointing: bool = False
-    lr: float = 5e-3
-    schedule: Literal["cosine", "constant", "noam"] = "cosine"
-    warmup: int = 100
-    decay: float = 0.01
-    smoothing: float = 0.05
-    clip: float = 1.0
-    average: int = 0
-    val_patterns: int = 0
-    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
-    compile: bool = False
-
-
-@dataclass(frozen=True)
-class ShiftOptions:
-    """How a model is made fit for nodes that are not like those that it learns from.
-
-    Attributes:
-        shift: Divide one graph into a source and a target by degree (the target has the larger ones) or by time (the
-            target is later), to try a model under a shift; none takes the graph as it is.
-        validate: With a source and a target, choose the epoch by nodes of the source, so that no label of the target is
-            ever read before the test, or by a fifth of the target's, as the paper does.
-        adapt: Also learn from the target without its labels: dann (no classifier can tell the domains apart by their
-            embeddings), ssreg (embeddings are smooth and bounded over the frequencies of both graphs), or both.
-        dann_weight: What the classifier of domains counts beside the task, once it is ramped up.
-        ssreg_weight: What each of the two penalties on frequencies counts beside the task.
-        ssreg_threshold: Responses, and differences of neighbouring ones, up to here are free; embeddings that are 1
-            everywhere answer with about 1.
-        modes: Eigenvectors of each graph's Laplacian by which frequencies are measured.
-    """
-
-    shift: Literal["none", "degree", "time"] = "none"
-    validate: Literal["source", "target"] = "source"
-    adapt: Literal["none", "dann", "ssreg", "dann+ssreg"] = "none"
-    dann_weight: float = 0.3
-    ssreg_weight: float = 1.0
-    ssreg_threshold: float = 0.2
-    modes: int = 200
-
-
-@dataclass(frozen=True)
-class Config(ShiftOptions, TrainOptions, ModelOptions, PatternOptions):
-    """All options of a run, checked on creation.
-
-    Attributes:
-        data: A dataset's name, a saved graph's folder, a PyG file, or a table of molecules.
-        task: What is predicted: something of each node, links between nodes, or something of each graph; auto takes
-            what the data is known for.
-        protocol: Of links: strict (held-out edges can be seen nowhere) or paper (the published figures' own: test edges
-            are walked, which flatters).
-        smiles: The column of a table of molecules that holds SMILES.
-        target: Of a table, its column to predict, or several, separated by commas. Of anything else that has nodes to
-            classify, another such dataset, graph folder or PyG file: the model learns from the first and is used on it.
-        model: gpm, or a baseline on the same data: gcn, gat, sage, gin, appnp, gps, or mlp, which sees no edges.
-        hide: Hide the links of a training batch from a baseline's messages, as a gpm's walks never cross their own
-            link; with large batches little is left to hear.
-    """
-
-    data: str = ""
-    task: Literal["auto", "node", "link", "graph"] = "auto"
-    protocol: Literal["strict", "paper"] = "strict"
-    smiles: str = ""
-    target: str = ""
-    model: Literal["gpm", "gcn", "gat", "sage", "gin", "appnp", "gps", "mlp"] = "gpm"
-    hide: bool = True
+class Options:
+    """Options that are checked when they are made."""
 
     def __post_init__(self) -> None:
-        hints = get_type_hints(type(self))
-        for entry in fields(self):
-            object.__setattr__(self, entry.name, _checked(entry.name, getattr(self, entry.name), hints[entry.name]))
+        for name, (entry, hint) in declared(type(self)).items():
+            value = _checked(name, getattr(self, name), hint)
+            _check_range(name, value, entry.metadata["low"], entry.metadata["high"])
+            object.__setattr__(self, name, value)
+
+
+@dataclass(frozen=True)
+class PatternOptions(Options):
+    """Patterns"""
+
+    lengths: list[int] = option([0, 1, 4, 8], "Lengths of the walks. The patterns are divided evenly among them.")
+    patterns: int = option(16, "Patterns per instance in a training step (m in the paper).", 1, 1_000_000)
+    pool: int = option(128, "Patterns per instance (k in the paper). Inference uses all of them.", 1, 1_000_000)
+    topology: Kind = option(
+        "loops", "What the anonymous path encodes: revisits (loops, as in the paper), adjacency in the order of the "
+        "walk (induced), or the shape of the subgraph (shape).",
+    )  # fmt: skip
+    p: float = option(1.0, "Return parameter of node2vec.", 1e-6, 1_000_000)
+    q: float = option(1.0, "In-out parameter of node2vec.", 1e-3, 1000)
+    non_backtracking: bool = option(False, "Let walks turn back only at dead ends.")
+
+
+@dataclass(frozen=True)
+class ModelOptions(Options):
+    """Model"""
+
+    size: Literal["xs", "s", "m", "l", "xl"] = option(
+        "xs", "Layers, heads and width by name: xs (1, 4, 64), s (1, 4, 256), m (3, 4, 256), l (3, 8, 512) or xl "
+        "(3, 16, 1024).",
+    )  # fmt: skip
+    width: int | None = option(None, "Width of every embedding. Default: that of --size.", 1, 65_536)
+    layers: int | None = option(
+        None, "Transformer layers over patterns. Default: those of --size. For a baseline, message-passing layers, "
+        "where 1 means 2, or 4 for graphs.", 1, 1000,
+    )  # fmt: skip
+    heads: int | None = option(None, "Attention heads over patterns. Default: those of --size.", 1, 1024)
+    ffn: float = option(2.0, "Feed-forward width of the transformer, as a multiple of the width.", 0.01, 64)
+    path: Literal["transformer", "gru", "conv", "mean"] = option(
+        "transformer", "Semantic path encoder: transformer, gru or mean as in the paper, or conv, which also sees the "
+        "order of the steps.",
+    )  # fmt: skip
+    path_layers: int = option(1, "Layers of the semantic path encoder (transformer, gru or conv).", 1, 100)
+    path_heads: int = option(1, "Attention heads of the semantic path encoder.", 1, 1024)
+    path_ffn: float = option(2.0, "Feed-forward width of the path encoder, as a multiple of the width.", 0.01, 64)
+    path_position: Literal["none", "learned"] = option("none", "Embedding of the position in a path.")
+    anonymous: Literal["gru", "mean", "transformer", "none"] = option("gru", "Anonymous path encoder.")
+    anonymous_weight: float = option(0.5, "Weight of the anonymous path (lambda in the paper).", -1000, 1000)
+    learn_weight: bool = option(False, "Learn the weight of the anonymous path, starting at --anonymous_weight.")
+    vocabulary: int = option(
+        1024, "Shapes with an embedding of their own (--topology shape). Rarer ones share by hash.", 1, 10_000_000
+    )
+    features: Literal["auto", "degree", "constant"] = option(
+        "auto", "Node features to read: auto (those of the data, or the logarithm of the degree if it has none), "
+        "degree (one category per degree, in place of features) or constant (none).",
+    )  # fmt: skip
+    stars: bool = option(
+        False, "Also read the star around a node (its edges and neighbours together) as one category. For features "
+        "that are categories or one-hot, or for none.",
+    )  # fmt: skip
+    bag_of_words: Literal["auto", "yes", "no"] = option(
+        "auto", "Read node features as word counts: damped by log(1 + x), each row scaled to unit length. auto does so "
+        "for features that are mostly zero and never negative.",
+    )  # fmt: skip
+    pe: Literal["none", "lap", "rwse", "rings"] = option(
+        "none", "Positional embedding of nodes: lap (Laplacian eigenvectors), rwse (return probabilities) or rings "
+        "(closed non-backtracking walks by length).",
+    )  # fmt: skip
+    pe_dim: int = option(8, "Columns of the positional embedding.", 1, 1024)
+    readout: Literal["mean", "class", "sum"] = option(
+        "mean", "Readout of an instance: the mean of its patterns, a learned class token (whose attention weighs the "
+        "patterns), or, for graphs, the mean times the number of nodes (sum).",
+    )  # fmt: skip
+    fusion: bool = option(False, "Add the patterns, weighted by a learned attention, to the readout.")
+    head: Literal["linear", "mlp"] = option(
+        "linear", "Prediction head: one linear layer, or two with a ReLU between (mlp). Links always have two."
+    )
+    pair: Literal["joint", "product"] = option(
+        "joint", "How the endpoints of a link are combined: joint (one set of patterns, marked by where they meet) or "
+        "product (of the two embeddings, as in the paper).",
+    )  # fmt: skip
+    dropout: float = option(0.3, "Dropout on patterns, inside the transformer and before the head.", 0, 0.99)
+    feature_dropout: float = option(0.0, "Dropout on the entries of node features.", 0, 0.99)
+
+
+@dataclass(frozen=True)
+class TrainOptions(Options):
+    """Training"""
+
+    seed: int = option(0, "Seed of the split, the weights, the patterns and the dropout.", 0, 2**63 - 1)
+    split: str = option(
+        "auto", "public (the split published with the dataset), or shares of train, validation and test such as "
+        "60/20/20; for graphs also folds such as 10-fold (--seed chooses one) and, for molecules, scaffold. auto takes "
+        "the usual split of the dataset.",
+    )  # fmt: skip
+    metric: Literal[
+        "auto", "accuracy", "roc_auc", "f1", "mae", "rmse", "hits@20", "hits@50", "hits@100", "mrr", "ap"
+    ] = option("auto", "Metric to report and to select epochs by. auto takes the usual metric of the dataset.")
+    select: Literal["metric", "loss"] = option(
+        "metric", "Keep the epoch with the best validation metric, or with the lowest, less noisy validation loss."
+    )
+    epochs: int = option(60, "Maximum number of epochs.", 1, 1_000_000)
+    epoch_steps: int = option(0, "Steps per epoch. 0: one pass over the training split.", 0, 10**12)
+    patience: int = option(0, "Stop after this many epochs without improvement. 0: never stop early.", 0, 1_000_000)
+    batch: int = option(256, "Instances per step, over all ranks.", 1, 10_000_000)
+    accumulate: int = option(1, "Parts to compute a step in, to save memory. The result is the same.", 1, 100_000)
+    checkpointing: bool = option(False, "Recompute activations in the backward pass: less memory, more time.")
+    lr: float = option(5e-3, "Peak learning rate of AdamW.", 0, 100)
+    schedule: Literal["cosine", "constant", "noam"] = option(
+        "cosine", "Learning rate after the warm-up: cosine (to zero at the last epoch), constant, or noam (step^-0.5)."
+    )
+    warmup: int = option(100, "Steps of linear warm-up, at most a fifth of all steps.", 0, 10_000_000)
+    decay: float = option(0.01, "Weight decay.", 0, 100)
+    smoothing: float = option(0.05, "Label smoothing.", 0, 0.99)
+    clip: float = option(1.0, "Maximum norm of the gradient.", 1e-9, 1e9)
+    average: int = option(0, "Average the weights over about this many last epochs. 0: no averaging.", 0, 1_000_000)
+    val_patterns: int = option(0, "Patterns per instance in validation. 0 chooses by cost.", 0, 1_000_000)
+    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = option("32-true", "Floating-point precision of training.")
+    compile: bool = option(False, "Compile the model with torch.compile.")
+
+
+@dataclass(frozen=True)
+class ShiftOptions(Options):
+    """Distribution shift from a source graph to a target graph"""
+
+    shift: Literal["none", "degree", "time"] = option(
+        "none", "Divide one graph into a source and a target, to test a model under a shift: by degree (the target has "
+        "the larger ones) or by time (the target is later).",
+    )  # fmt: skip
+    validate: Literal["source", "target"] = option(
+        "source", "Choose the epoch by nodes of the source, so that no label of the target is read before the test, or "
+        "by a fifth of the target's labels, as the paper does.",
+    )  # fmt: skip
+    adapt: Literal["none", "dann", "ssreg", "dann+ssreg"] = option(
+        "none", "Also learn from the target without its labels: dann (a classifier must not tell the two graphs apart "
+        "by their embeddings), ssreg (embeddings must be smooth and bounded over the graph frequencies), or both.",
+    )  # fmt: skip
+    dann_weight: float = option(0.3, "Weight of the domain classifier's loss at the end of its ramp.", 0, 1000)
+    ssreg_weight: float = option(1.0, "Weight of each of the two spectral penalties.", 0, 1000)
+    ssreg_threshold: float = option(
+        0.2, "Spectral responses, and differences of neighbouring ones, below this threshold are not penalised. "
+        "Embeddings that are 1 everywhere have a response of about 1.", 0, 1e9,
+    )  # fmt: skip
+    modes: int = option(200, "Eigenvectors of each graph's Laplacian that the spectral penalties use.", 1, 10_000)
+
+
+@dataclass(frozen=True)
+class TaskOptions(Options):
+    """Task and data"""
+
+    data: str = option("", "Dataset name, graph folder, PyG file, or table of molecules.")
+    task: Literal["auto", "node", "link", "graph"] = option(
+        "auto", "What to predict: a property of each node, links between nodes, or a property of each graph. auto "
+        "takes the usual task of the data.",
+    )  # fmt: skip
+    protocol: Literal["strict", "paper"] = option(
+        "strict", "Link prediction: strict (held-out edges are visible nowhere) or paper (that of the published "
+        "figures: test edges are visible to the walks, which flatters the result).",
+    )  # fmt: skip
+    smiles: str = option("", "Column of a table of molecules that holds the SMILES.")
+    target: str = option("", "Column of a table to predict, or several, separated by commas.")
+    target_graph: str = option(
+        "", "Graph to use the model on: the name of a dataset, a graph folder or a PyG file. The model learns from the "
+        "labels of the first graph and is tested on this one.",
+    )  # fmt: skip
+    model: Literal["gpm", "gcn", "gat", "sage", "gin", "appnp", "gps", "mlp"] = option(
+        "gpm", "The pattern machine (gpm), or a baseline on the same data; mlp is the one that sees no edges."
+    )
+    hide: bool = option(
+        True, "Hide the links of a training batch from a baseline's messages, as walks never cross their own link."
+    )
+
+
+@dataclass(frozen=True)
+class Config(TaskOptions, ShiftOptions, TrainOptions, ModelOptions, PatternOptions):
+    """All options that define a training, checked on creation. `gpm train --help` explains each of them.
+
+    Options written before `target_graph` existed name the other graph under `target`; it is moved on creation.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         for name, value in zip(("layers", "heads", "width"), SIZES[self.size], strict=True):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
-        for name, (low, high) in RANGES.items():
-            if not low <= getattr(self, name) <= high:
-                raise GpmError(f"{name} must lie between {low} and {high}, got {getattr(self, name)}.")
+        if self.target and self.data and not self._has_columns() and self.target_graph in ("", self.target):
+            object.__setattr__(self, "target_graph", self.target)
+            object.__setattr__(self, "target", "")
         if not self.lengths or len(set(self.lengths)) < len(self.lengths):
             raise GpmError(f"lengths must be one or more different numbers, got {self.lengths}.")
         if not 0 <= min(self.lengths) <= max(self.lengths) < MAX_POSITIONS:
             raise GpmError(f"lengths must lie between 0 and {MAX_POSITIONS - 1}, got {self.lengths}.")
-        _ = self.rule  # checks p and q
+        check_turning(self.p, self.non_backtracking)
         for heads in ("heads", "path_heads"):
             if self.width % getattr(self, heads):
                 raise GpmError(f"width ({self.width}) must be a multiple of {heads} ({getattr(self, heads)}).")
@@ -250,78 +245,220 @@ class Config(ShiftOptions, TrainOptions, ModelOptions, PatternOptions):
                 f"val_patterns must be 0 or lie between the number of lengths and the pool, got {self.val_patterns}."
             )
         if self.topology == "shape" and self.anonymous not in ("none", "gru"):
-            raise GpmError(f"a shape has no order for anonymous: {self.anonymous} to read; leave anonymous out.")
+            raise GpmError(f"A shape has no order for --anonymous {self.anonymous} to read; leave out --anonymous.")
+
+    def _has_columns(self) -> bool:
+        """Return whether the data is a table, where `target` names a column."""
+        return bool(self.smiles) or any(self.data.lower().endswith((suffix, f"{suffix}.gz")) for suffix in _TABLES)
 
     def with_(self, **changes: Any) -> Config:
-        """A copy with some options changed; a new size also changes layers, heads and width unless they are named."""
+        """Return a copy with some options changed; a new size also sets layers, heads and width that are not named."""
         now = self.to_dict()
         if "size" in changes:
             now |= dict.fromkeys(("layers", "heads", "width"))
         return Config.from_dict(now | changes)
 
     def changes(self, options: Mapping[str, Any]) -> list[str]:
-        """Which of some options would change something."""
+        """Return the names of the options that differ from this configuration."""
         return [key for key, value in options.items() if value != getattr(self, key)]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, in the order of the flags."""
+        """Return plain values, in the order of the flags."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], source: str = "") -> Config:
-        """Make one of plain values; an unknown key gets the nearest name, and a mistake that of the source."""
-        known = option_names()
+        """Make a configuration from plain values. Errors begin with the name of the source, if there is one."""
         try:
-            for key in values:
-                if key not in known:
-                    raise GpmError(f"there is no option {key!r}.{nearest(str(key), known)}")
+            check_names(values, option_names())
             return cls(**values)
         except GpmError as error:
             raise GpmError(f"{source}: {error}" if source else str(error)) from None
 
 
-RANGES: dict[str, tuple[float, float]] = {
-    "width": (1, 65_536), "layers": (1, 1000), "heads": (1, 1024), "path_layers": (1, 100), "path_heads": (1, 1024),
-    "ffn": (0.01, 64), "path_ffn": (0.01, 64), "vocabulary": (1, 10_000_000), "pe_dim": (1, 1024),
-    "dropout": (0, 0.99), "feature_dropout": (0, 0.99), "epochs": (1, 1_000_000),
-    "epoch_steps": (0, 10**12), "accumulate": (1, 100_000), "patience": (0, 1_000_000),
-    "batch": (1, 10_000_000), "lr": (0, 100), "warmup": (0, 10_000_000), "decay": (0, 100), "smoothing": (0, 0.99),
-    "clip": (1e-9, 1e9), "average": (0, 1_000_000), "patterns": (1, 1_000_000), "pool": (1, 1_000_000),
-    "val_patterns": (0, 1_000_000), "seed": (0, 2**63 - 1),
-    "anonymous_weight": (-1000, 1000), "dann_weight": (0, 1000), "ssreg_weight": (0, 1000),
-    "ssreg_threshold": (0, 1e9), "modes": (1, 10_000),
-}  # fmt: skip
+@dataclass(frozen=True)
+class OutputOptions(Options):
+    """Output"""
+
+    out: Path | None = option(None, "Run folder. Default: a new folder in runs.")
+    seeds: int = option(1, "Number of runs with consecutive seeds, starting at --seed.", 1)
+    folds: int = option(0, "Number of folds for cross-validation, at least 3. 0: none.", 0, 100)
+    resume: Path | None = option(None, "Resume an interrupted run. The result is the same as without interruption.")
+    track: Tracker = option("none", "Also log to TensorBoard, Weights & Biases or MLflow.")
+    result: Path | None = option(None, "Also write the scores, over all seeds, to this JSON file.")
+    baselines: bool = option(False, "Also score the majority class and a network without edges. For node classes.")
+    overwrite: bool = option(False, "Replace an existing run folder when the new run is complete.")
+    quiet: bool = option(False, "Show no progress bar.")
+
+
+@dataclass(frozen=True)
+class TableOptions(Options):
+    """Tables of edges, nodes and graphs"""
+
+    nodes: Any = option(None, "Table with a row per node: id, features, labels.")
+    graphs: Any = option(None, "Table with a row per graph: name, labels.")
+    graph: str = option("", "Column with the graph that a row belongs to.")
+    directed: bool = option(False, "Edges have a direction. Default: each edge goes both ways.")
+    unlisted: Literal["", "error", "add", "drop"] = option(
+        "", "Edge endpoints that the table of nodes does not list: stop with an error, add the node, or drop the edge."
+    )
+    schema: Any = option(None, "The import.yaml of an earlier import, edited by hand: roles and types of the columns.")
+
+
+@dataclass(frozen=True)
+class ComputeOptions(Options):
+    """Device"""
+
+    device: str = option("auto", "auto, cpu, cuda, cuda:1 or mps.")
+    threads: int = option(0, "Threads per process. Default (0): all cores, divided among the processes.", 0)
+
+
+@dataclass(frozen=True)
+class RankOptions(Options):
+    """Several devices or computers"""
+
+    devices: int = option(
+        1, "Devices of this computer (on a CPU: processes) that train together, each on a share of every batch.", 1
+    )
+    machines: int = option(
+        1, "Computers that train together. Start the same command on each, with MASTER_ADDR set to the name of one.", 1
+    )
+    workers: int = option(0, "Processes per rank that draw patterns and gather features ahead of the model.", 0)
+    strategy: Strategy = option(
+        "ddp", "How ranks share a model: ddp (a copy each) or fsdp (a piece each, for models that do not fit)."
+    )
+    restarts: int = option(0, "How often to restart all ranks from the last saved epoch after one has ended.", 0)
+
+
+_fields: dict[type[Options], dict[str, tuple[Field[Any], Any]]] = {}
+
+
+def declared(cls: type[Options]) -> dict[str, tuple[Field[Any], Any]]:
+    """Return the fields of an options class, each with its type."""
+    if cls not in _fields:
+        hints = get_type_hints(cls)
+        _fields[cls] = {entry.name: (entry, hints[entry.name]) for entry in fields(cls)}
+    return _fields[cls]
 
 
 def option_names() -> list[str]:
-    """The names of all options."""
-    return [entry.name for entry in fields(Config)]
+    """Return the names of all options of `Config`."""
+    return list(declared(Config))
+
+
+def option_range(name: str) -> tuple[float, float] | None:
+    """Return the range that an option of `Config` must lie in, or None if it has none."""
+    about = declared(Config)[name][0].metadata
+    return None if about["low"] is None else (about["low"], about["high"])
+
+
+def default_of(entry: Field[Any]) -> Any:
+    """Return the default of an option."""
+    return entry.default if entry.default_factory is MISSING else entry.default_factory()
+
+
+def describe_option(entry: Field[Any]) -> str:
+    """Return the help text of an option, with its range."""
+    low, high = entry.metadata["low"], entry.metadata["high"]
+    least = f" At least {low}." if low else ""
+    limits = least if high is None else f" Between {low} and {high}."
+    return f"{entry.metadata['help']}{limits}"
+
+
+def accepts(*classes: type[Options], without: Iterable[str] = ()) -> Callable[[_Function], _Function]:
+    """Let a function take the fields of options classes as keywords, in its signature, its docstring and its flags.
+
+    A parameter of the function's own goes before a field of the same name. `{options}` in its docstring is replaced by
+    the help texts of the fields.
+
+    Args:
+        classes: The options classes.
+        without: Fields to leave out.
+    """
+
+    def decorate(function: _Function) -> _Function:
+        own = [each for each in inspect.signature(function).parameters.values() if each.kind is not each.VAR_KEYWORD]
+        hidden = {each.name for each in own} | set(without)
+        taken = {name: pair for cls in classes for name, pair in declared(cls).items() if name not in hidden}
+        more = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default_of(entry), annotation=hint)
+            for name, (entry, hint) in taken.items()
+        ]
+        lines = "\n        ".join(f"{name}: {describe_option(entry)}" for name, (entry, _) in taken.items())
+        function.__doc__ = (function.__doc__ or "").replace("{options}", lines)
+        vars(function).update(__signature__=inspect.Signature([*own, *more]), option_classes=classes, taken=set(taken))
+        return function
+
+    return decorate
+
+
+def divide_options(options: Mapping[str, Any], *classes: type[Options]) -> list[Any]:
+    """Divide keywords among options classes; the last entry is a dictionary of those that belong to `Config`."""
+    check_names(options, [name for cls in (*classes, Config) for name in declared(cls)])
+    parts: list[Any] = [cls(**{key: options[key] for key in declared(cls) if key in options}) for cls in classes]
+    return [*parts, {key: value for key, value in options.items() if key in declared(Config)}]
+
+
+def check_names(options: Iterable[Any], names: list[str]) -> None:
+    """Refuse a name that is no option, and suggest the nearest one."""
+    for key in options:
+        if key not in names:
+            raise GpmError(f"There is no option {key!r}.{nearest(str(key), names)}")
+
+
+def check_turning(p: float, non_backtracking: bool) -> None:
+    """Refuse a weight for turning back where walks never do."""
+    if non_backtracking and p != 1:
+        raise GpmError(f"p = {p} weighs turning back, which non_backtracking forbids; leave p at 1.")
+
+
+def rename_nodes(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options in which a whole number in `nodes`, the earlier spelling, is in `machines`."""
+    nodes = options.get("nodes")
+    text = str(nodes) if isinstance(nodes, (int, str, Path)) and not isinstance(nodes, bool) else ""
+    if not (text.isascii() and text.isdigit()) or Path(text).exists():
+        return dict(options)
+    _log.info("--nodes names a table of nodes; write --machines %s for the number of computers", text)
+    return {key: value for key, value in options.items() if key != "nodes"} | {"machines": int(text)}
+
+
+def _check_range(name: str, value: Any, low: float | None, high: float | None) -> None:
+    if value is None or low is None:
+        return
+    if high is None and not low <= value:
+        raise GpmError(f"{name} must be at least {low}, got {value}.")
+    if high is not None and not low <= value <= high:
+        raise GpmError(f"{name} must lie between {low} and {high}, got {value}.")
 
 
 def _checked(name: str, value: Any, hint: Any) -> Any:
-    """The value as the type of its field, or a sentence that says what was expected."""
+    """Return the value as the type of its field; another type is an error that says what was expected."""
+    if hint is Any:
+        return value
     choices = get_args(hint)
     if choices and isinstance(choices[0], str):
         if isinstance(value, bool) and "yes" in choices:  # YAML reads yes and no as true and false
             value = "yes" if value else "no"
         if not isinstance(value, str) or value not in choices:
             near = nearest(value, choices) if isinstance(value, str) else ""
-            raise GpmError(f"{name} must be one of {', '.join(choices)}, got {_shown(value)}.{near}")
+            raise GpmError(f"{name} must be one of {', '.join(filter(None, choices))}, got {_shown(value)}.{near}")
         return value
-    if hint == int | None:
-        return value if value is None else _checked(name, value, int)
+    if type(None) in choices:
+        return value if value is None else _checked(name, value, choices[0])
     if hint == list[int]:
         if not isinstance(value, (list, tuple)):
             raise GpmError(f"{name} must be a list, as in [0, 1, 4, 8], got {_shown(value)}.")
         return [_checked(name, entry, int) for entry in value]
+    if hint is Path and isinstance(value, (str, Path)):
+        return Path(value)
     if hint is float and isinstance(value, Real) and not isinstance(value, bool):
         try:
             return float(value)  # NumPy's own numbers would not be written to YAML
         except OverflowError:
-            raise GpmError(f"{name} must be a number that 64 bits hold, got {_shown(value)}.") from None
+            raise GpmError(f"{name} must be a number that fits into 64 bits, got {_shown(value)}.") from None
     if hint is int and isinstance(value, Integral) and not isinstance(value, bool):
         if abs(int(value)) > 2**64:
-            raise GpmError(f"{name} must be a number that 64 bits hold, got {_shown(value)}.")
+            raise GpmError(f"{name} must be a number that fits into 64 bits, got {_shown(value)}.")
         return int(value)
     if hint is float and isinstance(value, str):  # YAML reads 5e-3 as text
         try:
@@ -334,7 +471,7 @@ def _checked(name: str, value: Any, hint: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """A value in words, whatever it is."""
+    """Return a value as text, whatever it is."""
     try:
         return repr(value)
     except ValueError:  # Python does not write a number of more than some thousand digits

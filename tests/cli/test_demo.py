@@ -9,8 +9,8 @@ import pytest
 
 import gpm.training.start
 from gpm import Run
-from gpm.__main__ import main
 from gpm.cli.demo import choose_node
+from gpm.cli.main import main
 from gpm.data.synthetic import PlantedMotifs, planted_motifs
 
 pytestmark = pytest.mark.usefixtures("one_thread")

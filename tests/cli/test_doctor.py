@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpm import Graph, train
-from gpm.__main__ import main
+from gpm.cli.main import main
 from gpm.data.synthetic import planted_motifs
 from gpm.io.manifest import write_checksums
 

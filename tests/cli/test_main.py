@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpm import __version__
-from gpm.__main__ import COMMANDS, _function, main
+from gpm.cli.main import COMMANDS, find_function, main
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -24,7 +24,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
     assert COMMANDS[command][1] in " ".join(capsys.readouterr().out.split())
-    assert (_function(command).__doc__ or "").startswith(COMMANDS[command][1])
+    assert (find_function(command).__doc__ or "").startswith(COMMANDS[command][1])
 
 
 def test_info_says_what_it_runs_on(capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,10 +106,10 @@ def test_names_that_are_given_again_add_up_and_of_numbers_the_last_count(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["pattern", "karate"], "there is no command 'pattern'. Did you mean 'patterns'?"),
-        (["patterns"], "the following arguments are required: graph."),
+        (["pattern", "karate"], "There is no command 'pattern'. Did you mean 'patterns'?"),
+        (["patterns"], "The following arguments are required: graph."),
         (["patterns", "krate"], "Did you mean 'karate'?"),
-        (["patterns", "karate", "--tp", "3"], "there is no flag '--tp'. Did you mean '--top'?"),
+        (["patterns", "karate", "--tp", "3"], "There is no flag '--tp'. Did you mean '--top'?"),
         (["patterns", "karate", "--top", "many"], "--top: expected int, got many."),
         (["patterns", "karate", "--top", "0"], "top must be at least 1, got 0."),
         (["patterns", "karate", "--topology", "shap"], "--topology: expected 'loops', 'induced', 'shape', got shap."),
@@ -146,6 +146,30 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     assert ran.stdout.startswith("karate:")
 
 
+HEAVY = (
+    "torch", "torch_geometric", "lightning", "torchmetrics", "numba", "scipy", "pandas", "networkx", "duckdb",
+    "matplotlib",
+)  # fmt: skip
+
+
+def test_what_computes_nothing_loads_nothing_heavy() -> None:
+    """Help, lists and mistakes answer at once: they must not wait for torch & co. to be imported."""
+    lines = [
+        "import sys",
+        "from gpm.cli.main import COMMANDS, main",
+        "answers = [main(words.split()) for words in sys.argv[1:]]",
+        f"loaded = [name for name in {HEAVY} if name in sys.modules]",
+        "assert not loaded, loaded",
+        "print('codes', *answers)",
+    ]
+    verbs = [verb for verb in COMMANDS if verb != "doctor"]
+    quick = ["recipes", "recipes cora", "data", "train cora --help", "train cora --epoch 3", "predict --ot x"]
+    commands = [*quick, *(f"{verb} --help" for verb in verbs)]
+    ran = subprocess.run([sys.executable, "-c", "\n".join(lines), *commands], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines()[-1] == "codes 0 0 0 0 2 2" + " 0" * len(verbs)
+
+
 def test_importing_gpm_does_not_load_torch() -> None:
     code = "import sys, gpm; assert 'torch' not in sys.modules; assert gpm.Graph.__name__ == 'Graph'"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
@@ -154,6 +178,8 @@ def test_importing_gpm_does_not_load_torch() -> None:
 def test_every_public_name_is_there() -> None:
     import gpm
 
-    assert all(getattr(gpm, name) is not None for name in gpm.__all__)
+    assert len(gpm.__all__) == 25
+    assert all(getattr(gpm, name).__name__ == name for name in gpm.__all__)
+    assert set(dir(gpm)) == {*gpm.__all__, "__version__"}
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         gpm.nothing  # noqa: B018

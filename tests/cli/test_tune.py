@@ -20,7 +20,7 @@ import yaml
 import gpm.training.tune
 import gpm.training.tune.search
 from gpm import GpmError, Run, train
-from gpm.__main__ import main
+from gpm.cli.main import main
 from gpm.data.sources import load_task_data
 from gpm.training.recipes import find_recipe
 from gpm.training.tune import parse_time, tune

@@ -12,9 +12,21 @@ import numpy as np
 import pytest
 import torch
 
+import gpm.compute
 import gpm.training.start
 from gpm import Config, Graph, Run
-from gpm.__main__ import COMMANDS, main
+from gpm.cli.main import COMMANDS, main
+from gpm.config import (
+    ComputeOptions,
+    ModelOptions,
+    OutputOptions,
+    PatternOptions,
+    RankOptions,
+    ShiftOptions,
+    TableOptions,
+    TaskOptions,
+    TrainOptions,
+)
 from gpm.io.run_files import read_config
 from gpm.training.recipes import find_recipe, recipe_names
 
@@ -124,7 +136,8 @@ def test_flags_reach_the_training(asked: Asked) -> None:
     assert source == "karate"
     options = {key: value for key, value in given.items() if key in Config().to_dict()}
     assert options == {"epochs": 7, "lr": 0.005, "fusion": True, "feature_dropout": 0.5}
-    assert (given["threads"], given["quiet"], given["seeds"]) == (2, True, 1)
+    assert (given["threads"], given["quiet"], given["recipe"]) == (2, True, "")
+    assert "seeds" not in given  # only what is named is passed on
 
 
 def test_the_source_may_stand_anywhere(asked: Asked) -> None:
@@ -180,7 +193,7 @@ def test_your_own_recipe_is_trained(tmp_path: Path, trained: Path, capsys: pytes
     (tmp_path / "mine.yaml").write_text("data: karate\nwidht: 8\n")
     assert main(arguments) == 2
     complaint = capsys.readouterr().err
-    assert complaint.endswith("mine.yaml: there is no option 'widht'. Did you mean 'width'?\n")
+    assert complaint.endswith("mine.yaml: There is no option 'widht'. Did you mean 'width'?\n")
 
 
 def test_an_existing_folder_needs_leave(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -203,11 +216,11 @@ def test_threads_are_those_that_are_asked_for(trained: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["train"], "say what to train on: a recipe (gpm recipes), a dataset (gpm data) or a file."),
+        (["train"], "Say what to train on: a recipe (gpm recipes), a dataset (gpm data) or a file."),
         (["train", "motfs"], "'motfs' is neither a file nor a dataset. Did you mean 'motifs'?"),
         (["train", "none.yaml"], "There is no recipe file none.yaml."),
-        (["train", "karate", "blog"], "unrecognized arguments: blog."),
-        (["train", "karate", "--epoch", "3"], "there is no flag '--epoch'. Did you mean '--epochs'?"),
+        (["train", "karate", "blog"], "Unrecognized arguments: blog."),
+        (["train", "karate", "--epoch", "3"], "There is no flag '--epoch'. Did you mean '--epochs'?"),
         (["train", "karate", "--epochs", "many"], "--epochs: expected int, got many."),
         (["train", "karate", "--epochs", "0"], "epochs must lie between 1 and 1000000, got 0."),
         (["train", "karate", "--width", "7"], "width (7) must be a multiple of heads (4)."),
@@ -215,23 +228,23 @@ def test_threads_are_those_that_are_asked_for(trained: Path, tmp_path: Path) -> 
         (["train", "karate", "--patterns", "2"], "patterns (2) must lie between the number of lengths (4)"),
         (["train", "karate", "--split", "60/20"], "Split '60/20' must be three shares above 0 that add up to 100"),
         (["train", "karate", "--device", "gpu"], "there is no device 'gpu'; write auto, cpu, cuda, cuda:1 or mps."),
-        (["train", "karate", "--threads", "-1"], "threads must not be negative, got -1."),
+        (["train", "karate", "--threads", "-1"], "threads must be at least 0, got -1."),
         (["train", "karate", "--out", "{file}/below"], "cannot write {file}/below: Not a directory."),
         (["train", "--resume", "{folder}"], "{folder} is not a run folder: it has no config.yaml."),
-        (["train", "--resume", "{run}", "--epochs", "60"], "a resumed run keeps its options; leave out epochs."),
-        (["train", "--resume", "{run}", "--seeds", "2"], "a resumed run only goes on; leave out --out, --seeds"),
-        (["evaluate"], "the following arguments are required: run."),
+        (["train", "--resume", "{run}", "--epochs", "60"], "A resumed run keeps its options; leave out epochs."),
+        (["train", "--resume", "{run}", "--seeds", "2"], "A resumed run keeps its options; leave out --out, --seeds"),
+        (["evaluate"], "The following arguments are required: run."),
         (["evaluate", "{folder}"], "{folder} has no config.yaml: it is not a run folder"),
         (["evaluate", "{run}", "--part", "tset"], "--part: expected 'train', 'val', 'test', got tset."),
         (["evaluate", "{run}", "--patterns", "13"], "count must lie between 3 (one per length) and the pool's 12"),
-        (["predict", "{run}"], "name the table to write, as in -o predictions.csv."),
+        (["predict", "{run}"], "Name the table to write, as in -o predictions.csv."),
         (["predict", "{run}", "-o", "x.docx"], "x.docx: a table is written as .csv, .tsv, .parquet, .jsonl;"),
         (["predict", "{run}", "-o", "{file}/x.csv"], "cannot write {file}/x.csv: "),
         (["predict", "{run}", "--nodes", "zz", "-o", "{folder}/x.csv"], "no node is named 'zz'."),
         (["predict", "{folder}/none", "-o", "x.csv"], "There is no run folder {folder}/none; gpm train makes one."),
-        (["recipes", "motfs"], "there is no recipe 'motfs'. Did you mean 'motifs'?"),
+        (["recipes", "motfs"], "There is no recipe 'motfs'. Did you mean 'motifs'?"),
         (["data", "motfs"], "Did you mean 'motifs'?"),
-        (["demo", "--ot", "x"], "there is no flag '--ot'. Did you mean '--out'?"),
+        (["demo", "--ot", "x"], "There is no flag '--ot'. Did you mean '--out'?"),
     ],
 )  # fmt: skip
 def test_mistakes_get_one_sentence_and_code_2(
@@ -286,10 +299,11 @@ def test_the_help_of_train_has_every_option_and_the_recipes_defaults(capsys: pyt
     assert main(["train", "motifs", "--help"]) == 0
     words = " ".join(capsys.readouterr().out.split())
     assert all(f"--{name}" in words for name in Config().to_dict() if name != "data")
-    assert (
-        "At most so many passes over the training part, or so many times `epoch_steps`. (type: int, default: 15)"
-        in words
-    )
+    assert "Maximum number of epochs. Between 1 and 1000000. (type: int, default: 15)" in words
+    classes = (OutputOptions, TableOptions, ComputeOptions, RankOptions, PatternOptions, ModelOptions, TrainOptions)
+    titles = [f"{each.__doc__}:" for each in (*classes, ShiftOptions, TaskOptions)]
+    places = [words.index(title) for title in titles]
+    assert places == sorted(places)
 
 
 # explain
@@ -371,11 +385,11 @@ def test_links_are_explained_by_their_ends(trained: Path, tmp_path: Path, capsys
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["{run}"], "say what to explain by one of --node NAME, --link A B, --graph NUMBER and --all."),
-        (["{run}", "--node", "c", "--all"], "say what to explain by one of --node NAME, --link A B"),
-        (["{run}", "--node", "c", "--link", "a", "b"], "say what to explain by one of --node NAME, --link A B"),
-        (["{run}", "--link", "a"], "a link has two ends, but --link names 1 node(s); give pairs, as in --link A B."),
-        (["{run}", "--link", "a", "b", "c"], "a link has two ends, but --link names 3 node(s)"),
+        (["{run}"], "Say what to explain by one of --node NAME, --link A B, --graph ID and --all."),
+        (["{run}", "--node", "c", "--all"], "Say what to explain by one of --node NAME, --link A B"),
+        (["{run}", "--node", "c", "--link", "a", "b"], "Say what to explain by one of --node NAME, --link A B"),
+        (["{run}", "--link", "a"], "A link has two endpoints, but --link names 1 node(s); give pairs"),
+        (["{run}", "--link", "a", "b", "c"], "A link has two endpoints, but --link names 3 node(s)"),
         (["{run}", "--link", "a", "b"], "{run} predicts nodes, not links; use --node for --link."),
         (["{run}", "--graph", "0"], "{run} predicts nodes, not graphs; use --node for --graph."),
         (["{run}", "--node", "c", "--out", "{file}"], "{file} is a file; name a folder to write to."),
@@ -393,7 +407,7 @@ def test_links_are_explained_by_their_ends(trained: Path, tmp_path: Path, capsys
         (["{run}", "--all", "--part", "tset"], "--part: expected 'train', 'val', 'test', got tset."),
         (["{run}", "--all", "--most", "0"], "most and top must be at least 1, got 0 and 10."),
         (["{folder}/none", "--node", "c"], "There is no run folder {folder}/none; gpm train makes one."),
-        (["--node", "c"], "the following arguments are required: run."),
+        (["--node", "c"], "The following arguments are required: run."),
     ],
 )
 def test_mistakes_in_asking_why_get_one_sentence_and_code_2(
@@ -409,3 +423,25 @@ def test_mistakes_in_asking_why_get_one_sentence_and_code_2(
     assert complaint.count("\n") == 1
     assert not [file for file in (copied / "explain").rglob("*") if file.is_file()]
     assert (tmp_path / "file").read_text() == "kept"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["evaluate"],
+        ["predict", "-o", "{out}.csv"],
+        ["embed", "-o", "{out}.npy"],
+        ["explain", "--node", "c"],
+        ["export"],
+    ],
+)
+def test_every_verb_on_a_run_computes_with_the_threads_that_are_named(
+    copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    counts: list[int] = []
+    monkeypatch.setattr(gpm.compute, "set_threads", counts.append)
+    command = [words[0], str(copied), *(word.format(out=tmp_path / "out") for word in words[1:])]
+    assert main([*command, "--threads", "1"]) == 0
+    assert counts == [1]
+    assert main([*command, "--threads", "-1"]) == 2
+    assert "threads must be at least 0, got -1." in capsys.readouterr().err

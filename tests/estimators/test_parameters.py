@@ -32,7 +32,7 @@ def test_parameters_are_got_set_and_cloned(kind: type) -> None:
 
 def test_they_are_the_options_of_a_run() -> None:
     known = set(NodeClassifier().get_params())
-    missing = {"seed", "data", "task", "smiles", "target"}
+    missing = {"seed", "data", "task", "smiles", "target", "target_graph"}
     assert known == set(option_names()) - missing | {"device", "threads", "progress", "random_state"}
     methods = {name for kind in ALL for name in dir(kind) if not name.startswith("_")}
     assert not known & methods

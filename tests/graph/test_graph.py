@@ -4,9 +4,10 @@ import scipy.sparse as sp
 import torch
 from hypothesis import given
 
-from gpm import GpmError, Graph, TensorGraph, find_topologies, walk, walk_tensors
+from gpm import GpmError, Graph, walk
 from gpm.graph import csr
-from gpm.patterns.topologies import KINDS
+from gpm.patterns.topologies import KINDS, find_topologies
+from gpm.patterns.walks import TensorGraph, walk_tensors
 from tests.graphs import RULES, edge_lists, graphs
 
 TRIANGLE = np.array([[0, 1, 2], [1, 2, 0]])

@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from gpm import Graph, Tokenizer, find_topologies
+from gpm import Graph, Tokenizer
 from gpm.config import ModelOptions
 from gpm.nn import FeatureTable, GraphPatternMachine
 from gpm.nn.anonymous_path import AnonymousPath, ShapeVocabulary, describe
+from gpm.patterns.topologies import find_topologies
 from gpm.random_bits import mix_array
 from tests.graphs import graphs
 

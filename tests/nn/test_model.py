@@ -14,12 +14,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from gpm import Graph, Tokenizer, find_topologies
+from gpm import Graph, Tokenizer
 from gpm.config import SIZES, Config, ModelOptions
 from gpm.nn import FeatureTable, GraphPatternMachine, InputSpec, Output
 from gpm.nn.model import find_distinct
 from gpm.nn.positional.encodings import embed_laplacian
 from gpm.patterns.tokenizer import Patterns
+from gpm.patterns.topologies import find_topologies
 from tests.reference_model import ReferenceModel
 
 NODES, EDGES, ISOLATED, CLASSES = 40, 90, 4, 3

@@ -2,8 +2,9 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from gpm import Graph, find_topologies, name_shape
+from gpm import Graph, name_shape
 from gpm.patterns.shape_names import shape_of
+from gpm.patterns.topologies import find_topologies
 
 
 def _name(graph: nx.Graph) -> str:

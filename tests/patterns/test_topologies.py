@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from gpm import GpmError, Graph, WalkRule, find_topologies, shape_key, walk
-from gpm.patterns.topologies import EXACT_POSITIONS, EXACT_SHAPE, KINDS, distinct, shape_keys
+from gpm import GpmError, Graph, WalkRule, walk
+from gpm.patterns.shape_names import shape_key
+from gpm.patterns.topologies import EXACT_POSITIONS, EXACT_SHAPE, KINDS, distinct, find_topologies, shape_keys
 from tests.graphs import graphs, weight_matrix
 
 # How many graphs of n nodes there are, up to isomorphism (OEIS A000088, from n = 1).

@@ -207,7 +207,7 @@ def test_a_damaged_split_is_refused(copied: Path) -> None:
     [
         ("{", r"config\.yaml, line \d: not YAML"),
         ("text", r"config\.yaml holds no options; each line must be 'key: value'"),
-        ("widht: 3", r"config\.yaml: there is no option 'widht'. Did you mean 'width'"),
+        ("widht: 3", r"config\.yaml: There is no option 'widht'. Did you mean 'width'"),
         ("width: -3", r"config\.yaml: width must lie between"),
     ],
 )

@@ -24,13 +24,13 @@ from hypothesis import strategies as st
 import gpm.nn.gnn.gnn_predictor
 import gpm.nn.predictor
 import gpm.run.shards
-from gpm import GpmError, Graph, Predictions, Run, merge_shards
-from gpm.__main__ import main
+from gpm import GpmError, Graph, Predictions, Run
+from gpm.cli.main import main
 from gpm.data.graph_files import read_pairs
 from gpm.inference.instances import Instances, opening_instances
 from gpm.inference.predict import Inference
 from gpm.io.publish import claiming
-from gpm.run.shards import parse_shard, part_path, share_out
+from gpm.run.shards import merge_shards, parse_shard, part_path, share_out
 from tests.small_runs import NODES, folder_of, make_graph, run_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -317,9 +317,9 @@ def test_the_command_predicts_and_merges(tmp_path: Path, capsys: pytest.CaptureF
     shard = ["predict", folder, "-o", answers, "--draws", "2", "--device", "cpu", "--shard"]
     for index in range(2):
         assert main([*shard, f"{index}/2"]) == 0
-    assert "80 nodes of graph, from number 80 on, in" in capsys.readouterr().out
+    assert "80 nodes of graph, from id 80 on, in" in capsys.readouterr().out
     assert main([*shard, "0/2"]) == 0
-    assert "is there already, of the same run, data and options; nothing to do" in capsys.readouterr().out
+    assert "exists already, of the same run, data and options; nothing to do" in capsys.readouterr().out
     assert main(["predict", folder, "-o", str(tmp_path / "merged.csv"), "--merge", answers]) == 0
     assert "160 rows of the parts in" in capsys.readouterr().out
     assert main(["predict", folder, "-o", str(tmp_path / "whole.csv"), "--draws", "2", "--device", "cpu"]) == 0
@@ -332,13 +332,10 @@ def test_the_command_predicts_and_merges(tmp_path: Path, capsys: pytest.CaptureF
         (["--shard", "0/2", "--recommend", "5", "--node", "n1"], "--shard predicts a share of all .* --recommend"),
         (["--shard", "0/2", "--nodes", "n1"], "leave out --nodes, or --shard"),
         (["--shard", "3", "-o", "answers"], "A shard is its index, from 0 on"),
-        (["--shard", "0/2"], "name the folder of the parts, as in -o answers"),
-        (
-            ["--shard", "0/2", "-o", "answers.csv"],
-            "answers.csv is the name of a file; shards are written",
-        ),
+        (["--shard", "0/2"], "Name the folder for the parts, as in -o predictions"),
+        (["--shard", "0/2", "-o", "answers.csv"], "answers.csv is the name of a file; shards are written"),
         (["--merge", "answers", "--shard", "0/2", "-o", "a.csv"], "leave out --shard, or --merge"),
-        (["--merge", "answers"], "name the table to write"),
+        (["--merge", "answers"], "Name the table to write"),
     ],
 )
 def test_what_does_not_go_with_a_shard_gets_one_sentence(

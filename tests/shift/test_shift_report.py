@@ -9,7 +9,7 @@ import pytest
 
 import gpm
 from gpm import GpmError, Run
-from gpm.__main__ import main
+from gpm.cli.main import main
 from gpm.compute import set_threads
 from gpm.io.manifest import check_folder
 from gpm.shift.sample import draw_sample
@@ -170,7 +170,7 @@ def test_a_run_without_a_target_gets_a_sentence(capsys: pytest.CaptureFixture[st
     folder = plain_run().folder
     assert main(["shift", str(folder)]) == 2
     assert capsys.readouterr().err == (
-        f"gpm shift: {folder} has no target to compare with its source; train with --target or --shift.\n"
+        f"gpm shift: {folder} has no target to compare with its source; train with --target_graph or --shift.\n"
     )
     assert not (folder / "shift").exists()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from safetensors.torch import load_file
 
 import gpm
 from gpm import Config, GpmError, Graph, Run, train
-from gpm.__main__ import main
+from gpm.cli.main import main
 from gpm.data.domain_data import DomainData, unite
 from gpm.data.node_data import build_node_data
 from gpm.data.synthetic import shifted_pair
@@ -250,7 +251,10 @@ def test_a_target_without_labels_is_learned_for_and_predicted(tmp_path: Path) ->
     assert run.predict(["1:7", "0:3"]).names == ["1:7", "0:3"]
 
 
-def test_the_command_names_a_target_and_the_run_opens_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_names_a_target_and_the_run_opens_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="gpm")
     for graph, name in zip(shifted_pair(nodes=60), ("one", "two"), strict=True):
         graph.save(tmp_path / name)
     flags = [f"--{key}={value}" for key, value in SMALL.items()]
@@ -258,6 +262,10 @@ def test_the_command_names_a_target_and_the_run_opens_again(tmp_path: Path, caps
     assert main([*command, "--adapt", "dann", *flags]) == 0
     run = Run.open(tmp_path / "run", device="cpu")
     assert isinstance(run.data, DomainData)
+    assert (run.config.target, run.config.target_graph) == ("", str(tmp_path / "two"))
+    assert f"write --target_graph {tmp_path / 'two'} for another graph" in caplog.text
+    assert main([*command[:2], "--target-graph", *command[3:], "--adapt", "dann", *flags]) == 0  # the same training
+    assert f"{tmp_path / 'run'} is complete" in caplog.text
     assert run.evaluate("test") == pytest.approx(run.result["test"], abs=1e-6)
     assert len(run.split.test) == 48
     shifted = ["train", str(tmp_path / "one"), "--shift", "degree", "--out", str(tmp_path / "shifted"), *flags]
@@ -265,15 +273,16 @@ def test_the_command_names_a_target_and_the_run_opens_again(tmp_path: Path, caps
     assert "shifted by degree" in Run.open(tmp_path / "shifted").result["data"]
     capsys.readouterr()
     for more, sentence in (
-        (["--adapt", "dann", "--accumulate", "2"], "looks at all nodes of a step together; leave out --devices"),
+        (["--adapt", "dann", "--accumulate", "2"], "needs all nodes of a step together; leave out --devices"),
         (["--adapt", "dann", "--model", "gcn"], "adapt is for the pattern machine; leave it out for gcn."),
         (["--split", "60/20/20"], "Source and target have their own parts, 80/20 and 20/80; leave out --split"),
     ):
         assert main([*command[:-1], str(tmp_path / "no"), *flags, *more]) == 2
         assert sentence in capsys.readouterr().err
     assert main(["train", str(tmp_path / "one"), "--adapt", "dann", "--out", str(tmp_path / "no"), *flags]) == 2
-    assert "--adapt dann needs a target: name one with --target, or try --shift degree." in capsys.readouterr().err
-    assert main(["train", str(tmp_path / "one"), "--target", "nowhere", "--out", str(tmp_path / "no"), *flags]) == 2
+    assert "--adapt dann needs a target: name one with --target_graph, or try --shift" in capsys.readouterr().err
+    nowhere = ["train", str(tmp_path / "one"), "--target-graph", "nowhere", "--out", str(tmp_path / "no"), *flags]
+    assert main(nowhere) == 2
     assert "nowhere" in capsys.readouterr().err
     assert not (tmp_path / "no").exists()
 
@@ -302,7 +311,7 @@ def test_a_run_on_graphs_in_memory_is_opened_with_both(tmp_path: Path) -> None:
 
 def test_targets_that_are_none_get_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, two = shifted_pair(nodes=60)
-    with pytest.raises(GpmError, match=r"^a target in memory, as this gpm Graph, goes with gpm\.adapt"):
+    with pytest.raises(GpmError, match=r"^A target in memory, such as this gpm Graph, is for gpm\.adapt"):
         train(one, target=two, out=tmp_path / "run", **SMALL)
     with pytest.raises(GpmError, match="--validate target needs a target"):
         train(one, validate="target", out=tmp_path / "run", **SMALL)

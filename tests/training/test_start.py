@@ -24,8 +24,9 @@ from torch_geometric.data import Data
 import gpm.run.model_card
 import gpm.run.run
 import gpm.training.score
+import gpm.training.seeds
 from gpm import Config, GpmError, Graph, Run, train
-from gpm.__main__ import main
+from gpm.cli.main import main
 from gpm.data.splits import Split
 from gpm.data.synthetic import planted_motifs
 from gpm.io.manifest import check_folder
@@ -307,7 +308,7 @@ def test_ctrl_c_finishes_the_epoch_and_says_how_to_go_on(
         assert main(arguments) == 130
     assert "gpm train: interrupted" in capsys.readouterr().err
     assert "finishing the epoch, then saving; press Ctrl-C again to stop at once" in caplog.text
-    assert f"interrupted; gpm train --resume {out} goes on" in caplog.text
+    assert f"interrupted; gpm train --resume {out} resumes it" in caplog.text
     assert signal.getsignal(number) is handler
     assert len(_rows(part)) == 5
     assert torch.load(part / "checkpoint.ckpt", weights_only=True)["epoch"] == 4
@@ -336,7 +337,7 @@ def test_so_it_is_after_the_last_epoch(
     with monkeypatch.context() as patched:
         patched.setattr(Run, "describe", lambda *_: signal.raise_signal(number))
         assert main(command) == 130
-    assert caplog.messages[-1] == f"interrupted; gpm train --resume {out} goes on"
+    assert caplog.messages[-1] == f"interrupted; gpm train --resume {out} resumes it"
     assert main(command) == 0
     undisturbed.assert_equal(out)
 
@@ -360,7 +361,7 @@ def test_a_graph_in_memory_is_given_again(tmp_path: Path, monkeypatch: pytest.Mo
         _dies(dying, Run, "describe")
         with pytest.raises(Killed):
             _train(_graph(), tmp_path / "run")
-    with pytest.raises(GpmError, match=r"was trained on a graph in memory; give it: train\(graph, resume=folder\)"):
+    with pytest.raises(GpmError, match=r"on a graph in memory; pass it again: train\(graph, resume=folder\)"):
         train(resume=tmp_path / "run")
     train(_graph(), resume=tmp_path / "run", quiet=True)
     assert _weights(tmp_path / "run") == _weights(whole.folder)
@@ -371,19 +372,19 @@ def test_resuming_refuses_what_would_change_the_run(tmp_path: Path, caplog: pyte
     _graph().save(tmp_path / "graph")
     run = _train(str(tmp_path / "graph"), tmp_path / "run")
     before = {path.name: path.read_bytes() for path in run.folder.iterdir()}
-    with pytest.raises(GpmError, match=r"^a resumed run keeps its options; leave out epochs, lr\.$"):
+    with pytest.raises(GpmError, match=r"^A resumed run keeps its options; leave out epochs, lr\.$"):
         train(resume=run.folder, epochs=60, width=8, lr=1.0)
     with pytest.raises(
-        GpmError, match="a resumed run only goes on; leave out --out, --seeds, --result, --baselines, --overwrite"
+        GpmError, match="A resumed run keeps its options; leave out --out, --seeds, --result, --baselines and --over"
     ):
         train(resume=run.folder, out=tmp_path / "other")
-    with pytest.raises(GpmError, match=r"a resumed run knows what it trains on; leave out 'motifs'"):
+    with pytest.raises(GpmError, match=r"A resumed run keeps its data; leave out 'motifs'"):
         train("motifs", resume=run.folder)
     for folder in (tmp_path, tmp_path / "none"):
         with pytest.raises(GpmError, match=r"is not a run folder: it has no config\.yaml\.$"):
             train(resume=folder)
     finished = train(resume=run.folder)
-    assert caplog.messages[-1] == f"{run.folder} is finished; nothing to resume"
+    assert caplog.messages[-1] == f"{run.folder} is complete; nothing to resume"
     assert isinstance(finished, Run)
     assert finished.evaluate() == pytest.approx(run.result["test"], abs=1e-6)
     assert {path.name: path.read_bytes() for path in run.folder.iterdir()} == before
@@ -417,18 +418,18 @@ def test_without_a_name_a_new_folder_is_taken(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"source": ""}, "say what to train on: a recipe"),
+        ({"source": ""}, "Say what to train on: a recipe"),
         ({"source": "karat"}, "Did you mean 'karate'"),
-        ({"source": "motifs", "epoch": 3}, "there is no option 'epoch'. Did you mean 'epochs'"),
-        ({"source": "karate", "epoch": 3}, "there is no option 'epoch'. Did you mean 'epochs'"),
+        ({"source": "motifs", "epoch": 3}, "There is no option 'epoch'. Did you mean 'epochs'"),
+        ({"source": "karate", "epoch": 3}, "There is no option 'epoch'. Did you mean 'epochs'"),
         ({"source": "karate", "data": "cora"}, "data is an option of recipes; without one, the first argument says"),
         ({"source": _graph(), "data": "cora"}, "data is an option of recipes"),
         ({"source": "karate", "seeds": 0}, "seeds must be at least 1, got 0"),
-        ({"source": "karate", "threads": -1}, "threads must not be negative, got -1"),
+        ({"source": "karate", "threads": -1}, "threads must be at least 0, got -1"),
         ({"source": "karate", "split": "public"}, "Karate Club has no public split"),
         ({"source": "karate", "split": "98/1/1"}, "a part would be empty"),
         ({"source": "karate", "lengths": []}, "lengths must be one or more"),
-        ({"source": "karate", "track": "tensorbord"}, "there is no tracker 'tensorbord'; choose one of none, tensorbo"),
+        ({"source": "karate", "track": "tensorbord"}, "track must be one of none, .* Did you mean 'tensorboard'"),
     ],
 )
 def test_mistakes_are_found_before_anything_is_written(
@@ -623,7 +624,7 @@ def test_the_same_command_again_goes_on_also_with_several_seeds(
         caplog.clear()
         runs = train(**again)
         assert isinstance(runs, list)
-        assert f"going on with {out}.part, an unfinished training with the same options and data" in caplog.messages
+        assert f"resuming {out}.part, an unfinished training with the same options and data" in caplog.messages
         assert sum("model: " in message for message in caplog.messages) == 2  # seed 0 was finished
         assert (out / "seed-0/model.safetensors").stat().st_mtime_ns == written
         assert [run.folder for run in runs] == [out / f"seed-{seed}" for seed in range(3)]
@@ -644,9 +645,9 @@ def test_other_options_are_told_how_to_go_on(tmp_path: Path, monkeypatch: pytest
     changed = Graph.from_edges(graph.edge_index(), graph.num_nodes, x=2 * graph.x, y=graph.y)
     with pytest.raises(GpmError, match="there the graph was changed"):
         _train(changed, out)
-    with pytest.raises(GpmError, match="cannot be gone on with: the graph was changed since; train anew with --over"):
+    with pytest.raises(GpmError, match="cannot be resumed: the graph has changed; train again with --over"):
         train(changed, resume=out)
-    with pytest.raises(GpmError, match="a resumed run keeps its options; leave out lr"):
+    with pytest.raises(GpmError, match="A resumed run keeps its options; leave out lr"):
         train(graph, resume=out, lr=0.5)
     assert _train(graph, out, lr=0.5, overwrite=True).config.lr == 0.5
     assert not (tmp_path / "run.part").exists()
@@ -658,12 +659,12 @@ def test_the_same_command_after_the_end_has_nothing_to_do(
     caplog.set_level(logging.INFO, logger="gpm")
     out, result = tmp_path / "run", tmp_path / "result.json"
     with monkeypatch.context() as dying:
-        _dies(dying, gpm.training.start, "write_json", lambda path, content: path == result)  # the last that is written
+        _dies(dying, gpm.training.seeds, "write_json", lambda path, content: path == result)  # the last that is written
         with pytest.raises(Killed):
             _train(_graph(), out, result=result)
     before = {path.name: path.stat().st_mtime_ns for path in out.iterdir()}
     run = _train(_graph(), out, result=result)
-    assert caplog.messages[-1].startswith(f"{out} is finished, with the same options and data; --overwrite")
+    assert caplog.messages[-1].startswith(f"{out} is complete, with the same options and data; --overwrite")
     assert json.loads(result.read_text())["values"] == [round(100 * run.result["test"]["accuracy"], 2)]
     assert {path.name: path.stat().st_mtime_ns for path in out.iterdir()} == before
     (out / "model.safetensors").write_bytes(b"")
@@ -762,7 +763,7 @@ def test_what_cannot_be_written_ends_it_with_one_sentence_and_it_can_go_on(
         assert said.startswith(f"gpm train: cannot write {out}")
         assert said.count("\n") == 1
         assert not out.exists()
-    assert f"interrupted; gpm train --resume {out} goes on" in caplog.messages
+    assert f"interrupted; gpm train --resume {out} resumes it" in caplog.messages
     assert main(command) == 0
     undisturbed.assert_equal(out)
 

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from gpm import GpmError, Graph, Run, train
-from gpm.__main__ import main
+from gpm.cli.main import main
 from gpm.data.graph_data import build_graph_data
 from gpm.training.callbacks import SaveState
 
@@ -317,9 +317,9 @@ def test_over_all_folds_each_graph_is_tested_once(tmp_path: Path, caplog: pytest
     assert summary["values"] == [round(100 * run.result["test"]["accuracy"], 2) for run in runs]
     assert summary["protocol"].startswith("split each of 3 folds; ")
     assert "over 3 folds" in caplog.messages[-2]
-    with pytest.raises(GpmError, match="folds are splits and have a seed each; leave out --seeds and --split"):
+    with pytest.raises(GpmError, match="Each fold is a split with its own seed; leave out --seeds and --split"):
         train(rings_and_trees(), out=tmp_path / "other", folds=3, split="60/20/20")
-    with pytest.raises(GpmError, match="folds must lie between 3"):
+    with pytest.raises(GpmError, match="folds must be at least 3"):
         train(rings_and_trees(), out=tmp_path / "other", folds=2)
     assert not (tmp_path / "other").exists()
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from gpm import GpmError, Graph, Run, train
-from gpm.__main__ import main
+from gpm.cli.main import main
 from gpm.data.link_data import LinkSplit
 from gpm.training.callbacks import SaveState
 
@@ -167,10 +167,10 @@ def test_a_file_of_pairs_that_is_none_gets_a_sentence(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["-o", "{out}"], "name a table of pairs with --pairs, or a node with --recommend 10 --node NAME."),
-        (["--pairs", "x.csv"], "name the table to write, as in -o predictions.csv."),
-        (["--recommend", "3"], "--recommend says how many neighbours and --node of whom; give both."),
-        (["--node", "n0", "-o", "{out}"], "--recommend says how many neighbours and --node of whom; give both."),
+        (["-o", "{out}"], "Name a table of pairs with --pairs, or a node with --recommend 10 --node NAME."),
+        (["--pairs", "x.csv"], "Name the table to write, as in -o predictions.csv."),
+        (["--recommend", "3"], "--recommend and --node belong together: how many neighbours"),
+        (["--node", "n0", "-o", "{out}"], "--recommend and --node belong together: how many neighbours"),
         (["--recommend", "3", "--node", "n99"], "no node is named 'n99'. Did you mean 'n9'?"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from gpm import Graph, Run, train
-from gpm.__main__ import main
+from gpm.cli.main import main
 from gpm.nn.gnn.network import Level, Network
 
 KINDS: tuple[Network, ...] = get_args(Network)

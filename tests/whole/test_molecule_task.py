@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gpm import Run
-from gpm.__main__ import main
+from gpm.cli.main import main
 
 pytest.importorskip("rdkit")
 

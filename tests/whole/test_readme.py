@@ -14,7 +14,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from gpm.__main__ import COMMANDS, main
+from gpm.cli.main import COMMANDS, main
 from gpm.training.recipes import Recipe, find_recipe
 
 ROOT = Path(__file__).parents[2]

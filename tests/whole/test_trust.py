@@ -15,7 +15,7 @@ import torch
 from torch_geometric.data import Data, InMemoryDataset
 
 from gpm import GpmError, Graph, Run, train
-from gpm.__main__ import main
+from gpm.cli.main import main
 from gpm.data.catalog import CATALOG, copy_raw
 from gpm.data.graph_files import load_graph
 from gpm.data.named_datasets import load_dataset

@@ -1,4 +1,4 @@
-"""The command `gpm data`: the named datasets, what one of them holds, or a check of its parts."""
+"""The command `gpm data`."""
 
 from __future__ import annotations
 
@@ -8,40 +8,37 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from gpm.data.catalog import CATALOG, Entry, find_compact, has_raw
+from gpm.data.catalog import CATALOG, Entry, find_compact, has_raw, is_stored
 from gpm.data.splits import PARTS, Split, is_labelled
 from gpm.errors import GpmError
-from gpm.graph.coerce import Features
-from gpm.graph.graph import Graph
 from gpm.io.cache import data_root
 
 if TYPE_CHECKING:
     from gpm.data.task_data import TaskData
+    from gpm.graph.coerce import Features
+    from gpm.graph.graph import Graph
 
 _MOST_CLASSES = 12  # how many counts fit on a line
 _NUMBERS = (2, 3)  # columns of the table that are set to the right
 
 
 def data(name: str = "", source: str = "") -> None:
-    """List the named datasets, show what one holds, or check that its parts keep apart.
+    """List the named datasets, describe one, or check that its splits do not overlap.
 
     Args:
-        name: A dataset's name, a saved graph's folder or a PyG file to load and describe; without one, all names are
-            listed with their size, usual split, metric, and whether loading them needs a download. Or the word
-            check, as in gpm data check RUN.
-        source: After check: a run folder, a dataset's name or a file, whose parts are proved not to overlap and, for
-            links, not to be seen.
+        name: Name of a dataset, graph folder or PyG file to load and describe. Default: list all names with their size,
+            usual split, metric, and whether loading needs a download. Or the word check, as in gpm data check RUN.
+        source: After check: run folder, name of a dataset, or file. Its splits are proved not to overlap and, for
+            links, not to be visible to the walks.
     """
     if name == "check":
         if not source:
-            raise GpmError("say what to check: gpm data check RUN, or gpm data check cora.")
+            raise GpmError("Say what to check: gpm data check RUN, or gpm data check cora.")
         for line in check_source(source):
             print(line)
         return
     if source:
-        raise GpmError(
-            f"gpm data describes one thing at a time; leave out {source!r}, or write gpm data check {source}."
-        )
+        raise GpmError(f"gpm data describes one dataset; leave out {source!r}, or write gpm data check {source}.")
     for line in describe_data(name) if name else list_datasets():
         print(line)
 
@@ -66,7 +63,7 @@ def check_source(source: str) -> list[str]:
 
 
 def list_datasets() -> list[str]:
-    """A table of the named datasets, line by line."""
+    """Return a table of the named datasets, line by line."""
     rows = [("name", "title", "graphs", "nodes", "task", "split", "metric", "state")]
     for name, entry in CATALOG.items():
         facts = (f"{entry.graphs or 1:,}", f"{entry.nodes:,}", f"{entry.task}s", entry.split, entry.metric)
@@ -76,7 +73,7 @@ def list_datasets() -> list[str]:
 
 
 def find_state(entry: Entry) -> str:
-    """Whether a dataset is "ready", has "raw files at hand", "would download", or "needs files" without an address."""
+    """Return "ready", "raw files at hand", "would download", or "needs files" if there is no address."""
     if not entry.root or _is_processed(entry, data_root() / entry.raw):
         return "ready"
     if has_raw(entry) or find_compact(entry):
@@ -85,7 +82,7 @@ def find_state(entry: Entry) -> str:
 
 
 def describe_data(name: str) -> list[str]:
-    """What a dataset holds, line by line."""
+    """Describe a dataset, line by line."""
     from gpm.data.link_data import LinkData
     from gpm.data.sources import load_task_data
 
@@ -111,7 +108,7 @@ def describe_data(name: str) -> list[str]:
 
 
 def _describe_labels(loaded: TaskData) -> dict[str, str]:
-    """Classes, labels or values with their statistics, and how many instances have none."""
+    """Describe classes, labels or values, and count the instances without any."""
     labels, level = loaded.labels, loaded.level
     unlabelled = {"unlabelled": f"{int(np.count_nonzero(~is_labelled(labels))):,}"}
     if loaded.metric in ("mae", "rmse"):
@@ -145,10 +142,8 @@ def _describe_size(graph: Graph) -> str:
 
 
 def _is_processed(entry: Entry, folder: Path) -> bool:
-    """Whether the reader has kept its result, so that loading is quick."""
+    """Return whether the reader has stored its result, so that loading is quick."""
     if entry.loader in ("ogb", "ogbl"):
-        from gpm.data.ogb import is_stored
-
         return is_stored(folder)
     if entry.loader == "ZINC":
         return (folder / ("subset" if dict(entry.options)["subset"] else "full") / "processed/train.pt").is_file()

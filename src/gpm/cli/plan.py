@@ -7,14 +7,15 @@ import os
 from pathlib import Path
 from typing import Any, Literal
 
+from gpm.config import ComputeOptions, Config, RankOptions, accepts, divide_options, rename_nodes
 from gpm.errors import GpmError
 
 
+@accepts(RankOptions, ComputeOptions, Config, without=["data", "restarts"])
 def plan_run(
     source: str = "",
     model: Literal["", "xs", "s", "m", "l", "xl"] = "",
-    devices: int = 1,
-    nodes: int = 1,
+    nodes: str = "",
     device: Literal["auto", "cpu", "cuda"] = "auto",
     memory: float = 0.0,
     measure: bool = False,
@@ -23,21 +24,17 @@ def plan_run(
     num_edges: int = 0,
     features: int = 0,
     classes: int = 2,
-    strategy: Literal["ddp", "fsdp"] = "ddp",
-    workers: int = 0,
-    threads: int = 0,
     bandwidth: float = 0.0,
     peak: float = 0.0,
     recipe: str = "",
     **options: Any,
 ) -> None:
-    """Predict the memory and the time of a training before it is started, and say which flag would make it fit.
+    """Predict the memory and the time of a training, and name the flags that make it fit.
 
     Args:
         source: What to train on, as in gpm train: a recipe, a dataset, a graph's folder or a PyG file.
         model: Size of the model; by default as --size says.
-        devices: Devices of a machine (on a CPU: processes) that train together.
-        nodes: Machines that do, all like this one.
+        nodes: Earlier spelling of --machines.
         device: auto, cpu or cuda. On a GPU the time is not measured but told from --peak.
         memory: GB that a device has; by default what is free here, shared by the devices.
         measure: Measure again, rather than take what was measured before.
@@ -46,21 +43,18 @@ def plan_run(
         num_edges: Its edges, each counted once.
         features: Columns of numbers that its nodes have.
         classes: Classes of its nodes.
-        strategy: How ranks share a model: ddp or fsdp, as in gpm train.
-        workers: Processes, of each rank, that draw ahead.
-        threads: Threads of each rank; by default the processors are shared out.
         bandwidth: GB a second with which gradients are averaged; by default a stated figure.
         peak: TFLOP a second of a GPU; by default a stated figure.
         recipe: Begin with the options of this recipe, where the source is none.
     """
-    given = dict(locals())["options"]
-    for name, value, least in (("devices", devices, 1), ("nodes", nodes, 1), ("workers", workers, 0),
-                               ("threads", threads, 0), ("memory", memory, 0), ("bandwidth", bandwidth, 0),
-                               ("peak", peak, 0)):  # fmt: skip
-        if not least <= value < math.inf:
-            raise GpmError(f"--{name} must be at least {least}, got {value}.")
-    if model and given.setdefault("size", model) != model:
-        raise GpmError(f"--model {model} and --size {given['size']} are two sizes; leave one out.")
+    for name, value in (("memory", memory), ("bandwidth", bandwidth), ("peak", peak)):
+        if not 0 <= value < math.inf:
+            raise GpmError(f"--{name} must be at least 0, got {value}.")
+    options = rename_nodes(options | {"nodes": nodes})
+    options.pop("nodes", None)
+    ranks, compute, options = divide_options(options, RankOptions, ComputeOptions)
+    if model and options.setdefault("size", model) != model:
+        raise GpmError(f"--model {model} and --size {options['size']} are two sizes; leave one out.")
     if bool(source) == bool(num_nodes):
         raise GpmError("Say what to train on: a dataset or a folder, or else --num_nodes with --num_edges.")
     if out is not None and (out.is_dir() or out.suffix != ".json"):
@@ -70,11 +64,11 @@ def plan_run(
     from gpm.training.estimate import Stated, Team, plan_training
 
     kind = "cuda" if (choose_device("auto") if device == "auto" else device).startswith("cuda") else "cpu"
-    threads = threads or max(1, (os.cpu_count() or 1) // (devices if devices * nodes > 1 else 1))
+    threads = compute.threads or max(1, (os.cpu_count() or 1) // ranks.devices)
     plan = plan_training(
         source or Stated(num_nodes, num_edges, features, classes),
-        Team(devices, nodes, kind, strategy, workers, threads, bandwidth * 1e9, peak * 1e12),
-        memory=memory * 1e9, measure=measure, recipe=recipe, **given,
+        Team(ranks.devices, ranks.machines, kind, ranks.strategy, ranks.workers, threads, bandwidth * 1e9, peak * 1e12),
+        memory=memory * 1e9, measure=measure, recipe=recipe, **options,
     )  # fmt: skip
     print(plan.describe())
     if out is not None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
+
+from gpm.config import ComputeOptions, Config, TableOptions, accepts
 
 
+@accepts(TableOptions, ComputeOptions, Config, without=["data"])
 def tune(
     source: str = "",
     out: Path | None = None,
@@ -13,15 +16,7 @@ def tune(
     time: str = "",
     space: Path | None = None,
     startup: int = 10,
-    device: str = "auto",
-    threads: int = 0,
     quiet: bool = False,
-    nodes: Path | None = None,
-    graphs: Path | None = None,
-    graph: str = "",
-    directed: bool = False,
-    unlisted: Literal["", "error", "add", "drop"] = "",
-    schema: Path | None = None,
     recipe: str = "",
     **options: Any,
 ) -> Path:
@@ -34,17 +29,9 @@ def tune(
         time: Stop after so much time in total, as in 45s, 30m or 1h30m.
         space: A YAML file of what to choose from, in place of the usual space.
         startup: Trials drawn at random before the search learns from them.
-        device: auto, cpu, cuda, cuda:1 or mps.
-        threads: Threads to compute with; 0 takes what torch takes.
-        quiet: No line for each trial.
-        nodes: With a table of edges, a table with a row per node, as in gpm train; the graph is kept beside the study.
-        graphs: With a table of edges, a table with a row per graph.
-        graph: The column that says which graph a row belongs to.
-        directed: The edges of a table go one way.
-        unlisted: What to do with an edge's end that the table of nodes does not list: error, add or drop.
-        schema: The import.yaml of an earlier import, changed by hand.
-        recipe: Begin with the options of this recipe, where the source is data of your own.
-        options: Any option of `Config`; those given are not tuned.
+        quiet: Print no line per trial.
+        recipe: Start from the options of this recipe, where the source is data of your own.
+        {options}
 
     Returns:
         The recipe's file.

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gpm.data.synthetic import CLASSES
 from gpm.errors import GpmError, nearest
 from gpm.io.cache import data_root
 from gpm.io.manifest import HEADER
@@ -111,8 +110,10 @@ def _molecules(title: str, graphs: int, nodes: int, metric: str = "roc_auc") -> 
     return _named(title, "MoleculeNet", name, nodes, "scaffold", metric=metric, task="graph", graphs=graphs)
 
 
+_MOTIFS = ("base", "house roof", "house middle", "house bottom", "six-cycle", "decoy")
+
 CATALOG = {
-    "motifs": Entry("Planted motifs", "motifs", nodes=2120, classes=CLASSES),
+    "motifs": Entry("Planted motifs", "motifs", nodes=2120, classes=_MOTIFS),
     "random": Entry("Random graph", "random", nodes=2000, split="80/5/15", metric="roc_auc", task="link"),
     "karate": Entry("Karate Club", "KarateClub", nodes=34),
     "cora": _named("Cora", "Planetoid", "Cora", 2708, "public"),
@@ -219,6 +220,11 @@ def has_raw(entry: Entry) -> bool:
         return any((root / entry.raw / entry.option("file")).is_file() for root in roots)
     folders = [root / entry.raw / "raw" for root in roots]
     return any(folder.is_dir() and any(folder.iterdir()) for folder in folders)
+
+
+def is_stored(folder: Path) -> bool:
+    """Return whether a dataset of OGB was read before."""
+    return (folder / "graph/graph.json").is_file() and (folder / "split.npz").is_file()
 
 
 def find_compact(entry: Entry) -> Path | None:

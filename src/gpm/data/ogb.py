@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpm.data.catalog import copy_raw
+from gpm.data.catalog import copy_raw, is_stored
 from gpm.data.non_edges import name_pairs, number_edges
 from gpm.data.splits import PARTS, LinkSplit, Masks, Split
 from gpm.errors import GpmError
 from gpm.graph.coerce import as_array
-from gpm.graph.folder import HEADER
 from gpm.graph.graph import Graph
 from gpm.io.cache import data_root
 
@@ -106,11 +105,6 @@ def _load(name: str, source: Source, store: Callable[[Source, Path], None]) -> t
         return Graph.open(folder / "graph"), Split.load(folder / "split.npz")
     except GpmError as error:
         raise GpmError(f"The saved {name!r} is damaged ({error}) Remove {folder} and load it again.") from None
-
-
-def is_stored(folder: Path) -> bool:
-    """Check whether a dataset was read before."""
-    return (folder / "graph" / HEADER).is_file() and (folder / "split.npz").is_file()
 
 
 def to_pyg(graph: Graph, masks: Masks) -> Data:

@@ -161,7 +161,7 @@ class Source:
 
     def _load_domains(self, task: str, metric: str) -> TaskData:
         """Load a source and a target as one."""
-        what = f"--shift {self.shift}" if self.target is None else f"--target {self.target}"
+        what = f"--shift {self.shift}" if self.target is None else f"--target_graph {self.target}"
         if self.target is not None and self.shift != "none":
             raise GpmError(f"--shift {self.shift} makes a target of the source's own nodes; leave out {what}.")
         data = replace(self, target=None, shift="none").load("node" if task == "auto" else task, metric)

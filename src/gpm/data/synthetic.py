@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from gpm.errors import GpmError, whole_number
 from gpm.graph.graph import Graph
 
-CLASSES = ("base", "house roof", "house middle", "house bottom", "six-cycle", "decoy")
-
 
 @dataclass(frozen=True)
 class Motif:
@@ -41,7 +39,7 @@ class PlantedMotifs:
     """A graph with planted motifs, and where they are.
 
     Attributes:
-        graph: Labels in `graph.y` are indices of `CLASSES`; features are noise.
+        graph: Labels in `graph.y` are indices of the classes in the catalog; features are noise.
         motif: Index of the motif that a node belongs to `[N]`; -1 for the base.
         kinds: The kind of each motif, a key of `MOTIFS`.
     """

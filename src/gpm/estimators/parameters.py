@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from gpm.config import RANGES, Config
+from gpm.config import Config, option_range
 from gpm.errors import GpmError, nearest, whole_number
 
 # Options of a run that are no parameters, and what to use instead.
@@ -18,6 +18,7 @@ _ELSEWHERE = {
     "task": "the class decides it",
     "smiles": "give fit the SMILES",
     "target": "give it to fit",
+    "target_graph": "call gpm.adapt",
 }
 _OWN: dict[str, Any] = {"device": "auto", "threads": 0, "progress": False, "random_state": 0}
 
@@ -41,7 +42,7 @@ def as_seed(random_state: Any) -> int:
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))
     seed = whole_number(random_state, "random_state")
-    if not 0 <= seed <= RANGES["seed"][1]:
+    if not 0 <= seed <= (option_range("seed") or (0, 0))[1]:
         raise GpmError(f"random_state must lie between 0 and 2**63 - 1, got {seed}.")
     return seed
 

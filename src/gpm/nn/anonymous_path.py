@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from gpm.config import ModelOptions
-from gpm.patterns.topologies import Kind, Topologies
+from gpm.config import Kind, ModelOptions
+from gpm.patterns.topologies import Topologies
 from gpm.random_bits import mix_array
 
 

@@ -7,14 +7,13 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from gpm.config import ModelOptions
+from gpm.config import Kind, ModelOptions
 from gpm.errors import GpmError
 from gpm.nn.dropout import drop
 from gpm.nn.feature_table import InputSpec
 from gpm.nn.model import GraphPatternMachine, Output
 from gpm.patterns.meetings import count_marks
 from gpm.patterns.tokenizer import Frame
-from gpm.patterns.topologies import Kind
 
 Pair = Literal["joint", "product"]
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from gpm.config import ModelOptions
+from gpm.config import Kind, ModelOptions
 from gpm.nn.anonymous_path import AnonymousPath, ShapeVocabulary
 from gpm.nn.dropout import drop
 from gpm.nn.feature_map import InputMap
@@ -21,7 +21,6 @@ from gpm.nn.feature_table import FeatureTable, InputSpec
 from gpm.nn.machine import Machine
 from gpm.nn.semantic_path import SemanticPath, TokenMaps
 from gpm.patterns.tokenizer import Frame, Patterns, Tokenizer
-from gpm.patterns.topologies import Kind
 
 SHAPE_SAMPLE = 4096  # nodes at which the most frequent shapes are counted
 

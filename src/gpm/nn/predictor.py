@@ -22,6 +22,7 @@ from gpm.nn.model import GraphPatternMachine, Output
 from gpm.nn.reading import Reading
 from gpm.nn.semantic_path import TokenMaps
 from gpm.patterns.tokenizer import Patterns, Tokenizer
+from gpm.patterns.walks import WalkRule
 
 __all__ = ["Predictor", "Predicts", "evaluating", "make_machine"]
 MOST_RESIDENT = 4 << 30  # bytes of graph and features that may be moved to a device
@@ -85,7 +86,7 @@ class Predictor(Predicts):
         spec = inputs or (table if nodes is None else table.restrict(graph, nodes)).spec()
         tokenizer = Tokenizer(
             graph, lengths=config.lengths, pool=config.pool, topology=config.topology, seed=config.seed,
-            rule=config.rule, device=home,
+            rule=WalkRule.from_config(config), device=home,
         )  # fmt: skip
         model = make_machine(config, spec, outputs, level).to(device)
         model.machine.checkpointing = config.checkpointing

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpm.data.graph_files import load_graph
+from gpm.config import Kind
 from gpm.errors import GpmError, kind_of, whole_number
 from gpm.graph.graph import Graph
 from gpm.graph.names import join_names
 from gpm.patterns.shape_names import name_shape, shape_of
 from gpm.patterns.tokenizer import Tokenizer
-from gpm.patterns.topologies import Kind
 from gpm.patterns.walks import WalkRule
 
 MOST_SAMPLES = 100_000_000
@@ -112,57 +110,3 @@ def find_frequent(
         )
         for index, adjacency in shapes.items()
     ]
-
-
-def patterns(
-    graph: str,
-    node: str = "",
-    top: int = 10,
-    out: Path | None = None,
-    topology: Kind = "shape",
-    lengths: list[int] = [2, 4, 6, 8],  # noqa: B006 - the command line shows this default
-    samples: int = 20_000,
-    seed: int = 0,
-    p: float = 1.0,
-    q: float = 1.0,
-    non_backtracking: bool = False,
-    directed: bool = False,
-) -> None:
-    """Show the most frequent patterns of a graph, or around one node, and draw them.
-
-    Args:
-        graph: A dataset's name (karate, cora, ...), a saved graph's folder, an edge list (.csv, .tsv, .txt) or a PyG
-            file (.pt).
-        node: Name of a node to start from; by default start nodes are drawn from the whole graph.
-        top: How many patterns to show.
-        out: Where to draw them: a .png, .svg, .pdf or .html file, or a .csv table.
-        topology: What counts as the same pattern: loops (revisits), induced (adjacency in order) or shape (order-free).
-        lengths: Lengths of the walks, in equal numbers.
-        samples: How many walks to draw.
-        seed: The same seed gives the same counts.
-        p: node2vec's return parameter.
-        q: node2vec's in-out parameter.
-        non_backtracking: Walks turn back only at dead ends.
-        directed: Read an edge list as directed.
-    """
-    from gpm.patterns.draw_shapes import check_target, save_frequent
-
-    if out is not None:
-        check_target(out, top)
-        if out.exists() and Path(graph).exists() and out.samefile(graph):
-            raise GpmError(f"{out} is the graph itself; draw to another file.")
-    loaded = load_graph(graph, directed=directed)
-    print(f"{graph}: {loaded.summary()}")
-    found = find_frequent(
-        loaded, node=node or None, top=top, topology=topology, lengths=lengths, samples=samples, seed=seed,
-        rule=WalkRule(p=p, q=q, non_backtracking=non_backtracking),
-    )  # fmt: skip
-    place = f"around node {node}" if node else "over the whole graph"
-    title = f"{samples:,} patterns {place}, seed {seed}"
-    print(f"{title}; the {len(found)} most frequent by {topology}:")
-    width = max(len(f.label) for f in found)
-    for rank, f in enumerate(found, 1):
-        print(f"{rank:>4}  {f.label:<{width}}  {f.count:>7,}  {f.share:>6.1%}  e.g. {f.path}")
-    if out is not None:
-        save_frequent(found, out, title=f"{graph}: {title}")
-        print(f"drawn in {out}")

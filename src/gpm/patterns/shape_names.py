@@ -9,8 +9,9 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
+from gpm.config import MAX_POSITIONS
 from gpm.errors import GpmError
-from gpm.patterns.topologies import MAX_POSITIONS, Topologies, shape_keys
+from gpm.patterns.topologies import Topologies, shape_keys
 
 _LARGEST = 12  # nodes of the largest graphs that have a name
 _HOUSE = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 4), (1, 4)]  # 4 is the roof

@@ -18,10 +18,11 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from gpm.config import MAX_POSITIONS, Kind
 from gpm.errors import GpmError, kind_of, whole_number
 from gpm.graph.graph import Graph
 from gpm.patterns.meetings import mark_meetings
-from gpm.patterns.topologies import KINDS, MAX_POSITIONS, Kind, Topologies, find_topologies
+from gpm.patterns.topologies import KINDS, Topologies, find_topologies
 from gpm.patterns.walks import TensorGraph, WalkRule, walk, walk_tensors
 from gpm.random_bits import GOLDEN, GRAPH_START, MASK, POOL, below_array, make_key, mix_array
 

@@ -11,21 +11,20 @@ directed graph `induced` keeps the direction of adjacency and `shape` ignores it
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
 from gpm.compute import CHUNK, threads_for
+from gpm.config import MAX_POSITIONS, Kind
 from gpm.errors import GpmError
 from gpm.graph.graph import Graph
 from gpm.patterns.walks.kernels import contains
 from gpm.random_bits import GOLDEN_U, mix
 
-Kind = Literal["loops", "induced", "shape"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-MAX_POSITIONS = 64  # a pattern's adjacency is one 64-bit word per node
 EXACT_POSITIONS = 16  # up to here a `loops` key spells the anonymous walk out, four bits a position; above it is a hash
 EXACT_SHAPE = 9  # up to here different shapes have different keys: the tests count all graphs of so many nodes
 

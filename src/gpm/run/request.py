@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from gpm.config import Config
 from gpm.io.atomic import write_json
 from gpm.io.json_schema import read_checked
 
@@ -45,7 +46,8 @@ class Plan:
         return "" if self.data_digest == other.data_digest else f"{self.config.get('data') or 'the graph'} was changed"
 
     def _compared(self) -> dict[str, Any]:
-        return self.config | {"seeds": self.seeds, "baselines": self.baselines, "gpm's version": self.gpm}
+        options = Config.from_dict(self.config).to_dict()  # an earlier version may have had fewer
+        return options | {"seeds": self.seeds, "baselines": self.baselines, "gpm's version": self.gpm}
 
     def write(self, folder: Path) -> None:
         """Write `plan.json`."""

@@ -22,6 +22,7 @@ from gpm.graph.folder import read_extras
 from gpm.inference.opened import OpenedRun
 from gpm.nn.predictor import Predictor, evaluating
 from gpm.patterns.tokenizer import Tokenizer
+from gpm.patterns.walks import WalkRule
 from gpm.random_bits import make_key, mix_array
 from gpm.shift.topology_shares import Census
 
@@ -107,7 +108,7 @@ def read_nodes(run: OpenedRun, nodes: NDArray, *, progress: bool = False) -> Out
         config, network = run.config, cast(Any, predictor)  # a network, which embeds all nodes at once
         tokenizer = Tokenizer(
             run.data.graph, lengths=config.lengths, pool=config.pool, topology=config.topology, seed=config.seed,
-            rule=config.rule,
+            rule=WalkRule.from_config(config),
         )  # fmt: skip
         for first in range(0, len(nodes), _TOGETHER):
             census.add(tokenizer.nodes(nodes[first : first + _TOGETHER]), None)

@@ -52,7 +52,7 @@ def report_shift(run: OpenedRun, *, nodes: int = NODES, seed: int = 0, progress:
     """
     data = run.data
     if not isinstance(data, DomainData) or run.other:
-        raise GpmError(f"{run.folder} has no target to compare with its source; train with --target or --shift.")
+        raise GpmError(f"{run.folder} has no target to compare with its source; train with --target_graph or --shift.")
     if whole_number(nodes, "nodes") < FEWEST:
         raise GpmError(f"nodes must be at least {FEWEST}, got {nodes}.")
     sample = draw_sample(data, run.split, nodes, seed)

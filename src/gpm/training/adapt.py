@@ -20,7 +20,7 @@ def adapt(
 ) -> Run | list[Run]:
     """Train on the labels of a source so that the model can be used on a target, whose labels no training reads.
 
-    The same as `train(source, target=target, adapt=method, ...)`, for graphs in memory too.
+    The same as `train(source, target_graph=target, adapt=method, ...)`, for graphs in memory too.
 
     Args:
         source: Name of a dataset, graph folder, PyG file, or in memory a `Graph` or a PyG `Data`, with labels.
@@ -34,7 +34,7 @@ def adapt(
     """
     options = {"adapt": method, **options}
     if isinstance(source, (str, Path)) and isinstance(target, (str, Path)):
-        return train(source, target=str(target), **options)
+        return train(source, target_graph=str(target), **options)
     return train(unite(source, target, options.get("metric", "auto")), **options)
 
 

@@ -14,7 +14,7 @@ import torch
 from torch_geometric.data import Data
 
 from gpm import GpmError, Graph, Run
-from gpm.__main__ import main
+from gpm.cli.main import main
 from gpm.data.graph_files import load_graph
 from gpm.data.sources import load_task_data
 from gpm.data.tables import import_tables

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpm import GpmError, Graph, WalkRule, has_edge, walk
+from gpm import GpmError, Graph, WalkRule, walk
 from gpm.compute import CHUNK
+from gpm.patterns.walks import has_edge
 from gpm.patterns.walks.kernels import BLOCK
 from gpm.random_bits import GOLDEN, MASK, _mix_int, make_key
 from tests.graphs import RULES, graphs, weight_matrix

@@ -8,7 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpm import GpmError, Graph, TensorGraph, WalkRule, walk, walk_tensors
+from gpm import GpmError, Graph, WalkRule, walk
+from gpm.patterns.walks import TensorGraph, walk_tensors
 from tests.graphs import RULES, graphs
 
 

@@ -18,10 +18,11 @@ from torch import Tensor, nn
 from torch.export import ExportedProgram
 
 from gpm import Config, GpmError, Graph, Run, train
-from gpm.__main__ import COMMANDS, main
+from gpm.cli.export import export_run
+from gpm.cli.main import COMMANDS, main
 from gpm.nn import InputSpec
 from gpm.nn.predictor import Predictor
-from gpm.run.export import export_run, make_inputs
+from gpm.run.export import make_inputs
 from gpm.run.export import program_file as export
 from gpm.run.export.program import ExportedMachine
 from gpm.run.export.program_file import export_program
@@ -370,13 +371,13 @@ def test_an_export_that_is_interrupted_or_cannot_be_written_leaves_nothing(
 def test_the_command_says_what_it_did_and_what_it_cannot_do(
     exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(COMMANDS, "export", ("gpm.run.export:export_run", "Write a program."))
+    monkeypatch.setitem(COMMANDS, "export", ("gpm.cli.export:export_run", "Write a program."))
     run, out = str(exported / "run"), str(tmp_path / "model.txt")
     (tmp_path / "folder.pt2").mkdir()
     for arguments, complaint in (
         ([run, "-o", out], "model.txt must be a file that ends in .pt2"),
         ([run, "-o", str(tmp_path / "folder.pt2")], "folder.pt2 must be a file"),
-        ([run, "--check", "0"], "The number of instances to check must be at least 1, got 0"),
+        ([run, "--check", "0"], "--check must be at least 1, got 0"),
         ([str(tmp_path / "nothing")], "There is no run folder"),
     ):
         assert main(["export", *arguments]) == 2

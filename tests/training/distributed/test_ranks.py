@@ -127,14 +127,14 @@ def test_two_machines_train_together(alone: Path, tmp_path: Path) -> None:
     flags = [f"--{key}={value}" for key, value in (SMALL | CASES["nodes"]).items()]
     command = [sys.executable, "-m", "gpm", "train", str(tmp_path / "graph"), "--out", str(tmp_path / "run"), *flags]
     where = os.environ | {"MASTER_ADDR": "localhost", "MASTER_PORT": port}
-    machines = [subprocess.Popen([*command, "--devices=1", "--nodes=2"], env=where) for _ in range(2)]
+    machines = [subprocess.Popen([*command, "--devices=1", "--machines=2"], env=where) for _ in range(2)]
     assert [machine.wait(timeout=300) for machine in machines] == [0, 0]
     _assert_same(alone / "nodes", tmp_path / "run")
 
 
 @pytest.mark.slow
 def test_a_mistake_is_told_once_and_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(GpmError, match=r"^there is no option 'widht'.* 'width'"):
+    with pytest.raises(GpmError, match=r"^There is no option 'widht'.* 'width'"):
         train(_graph("nodes"), out=tmp_path / "run", devices=2, widht=3, **SMALL)
     assert not list(tmp_path.iterdir())
 
@@ -150,12 +150,13 @@ def test_a_mistake_that_shows_late_is_told_once_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"devices": 0}, "devices must be a whole number of at least 1"),
-        ({"workers": -1}, "workers must not be negative, got -1"),
-        ({"nodes": 0}, "nodes must be a whole number of at least 1"),
+        ({"devices": 0}, "devices must be at least 1, got 0"),
+        ({"workers": -1}, "workers must be at least 0, got -1"),
+        ({"nodes": 0}, "machines must be at least 1, got 0"),
+        ({"machines": 2}, "2 machines must know where to meet: set MASTER_ADDR"),
         ({"nodes": "2"}, "2 machines must know where to meet: set MASTER_ADDR"),
-        ({"devices": 2, "device": "mps"}, "device 'mps' is not available|do not share one mps"),
-        ({"strategy": "dpd"}, "there is no strategy 'dpd'"),
+        ({"devices": 2, "device": "mps"}, "device 'mps' is not available|cannot share one mps"),
+        ({"strategy": "dpd"}, "strategy must be one of ddp, fsdp, got 'dpd'"),
         ({"model": "gcn", "accumulate": 2}, "accumulate is for the pattern machine; leave it out for gcn"),
     ],
 )

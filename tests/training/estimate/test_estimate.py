@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from gpm import train
-from gpm.__main__ import main
+from gpm.cli.main import main
 from gpm.config import Config
 from gpm.data.sources import load_task_data
 from gpm.errors import GpmError
@@ -297,7 +297,7 @@ def test_the_command_predicts(machine: None, tmp_path: Path, capsys: pytest.Capt
         ("plan --num_nodes 50", "--num_edges must lie between 1 and"),
         ("plan karate --model l --size s", "two sizes"),
         ("plan karate --model gcn", "--model: expected"),
-        ("plan karate --devices 0", "--devices must be at least 1"),
+        ("plan karate --devices 0", "devices must be at least 1"),
         ("plan karate --device cuda", "--memory 80"),
         ("plan karate --devices 8 --batch 4", "raise --batch"),
         ("plan karate --width 65536", "cannot be measured here"),

@@ -106,7 +106,7 @@ def test_your_own_file_is_a_recipe(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"data: karate\nwidht: 8", r"mine\.yaml: there is no option 'widht'\. Did you mean 'width'\?"),
+        (b"data: karate\nwidht: 8", r"mine\.yaml: There is no option 'widht'\. Did you mean 'width'\?"),
         (b"data: karate\nwidth: -8", r"mine\.yaml: width must lie between 1 and 65536, got -8"),
         (b"data: karate\nepochs: many", r"mine\.yaml: epochs must be of type int, got 'many'"),
         (b"data: karate\npaper_result: 80", r"mine\.yaml: paper_result must be \[mean, standard deviation\]"),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpm import Graph
-from gpm.training.tune import tune
+from gpm.cli.tune import tune
 
 NODES = 60
 SMALL: dict[str, Any] = {

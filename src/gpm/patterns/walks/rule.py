@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpm.config import Config, check_turning, option_range
 from gpm.errors import GpmError
-
-P_RANGE = 1e-6, 1e6  # beyond it, the weights of one step do not fit one float
-Q_RANGE = 1e-3, 1e3  # a rejected draw costs time in proportion to max(q, 1/q)
 
 
 @dataclass(frozen=True)
@@ -31,13 +29,20 @@ class WalkRule:
     weighted: bool = True
 
     def __post_init__(self) -> None:
-        for name, (least, most) in (("p", P_RANGE), ("q", Q_RANGE)):
+        # Beyond the range of p, weights of one step no longer fit one float; the time of a rejected draw is in
+        # proportion to max(q, 1/q).
+        for name in ("p", "q"):
+            least, most = option_range(name) or (0, 0)
             value = float(getattr(self, name))
             if not least <= value <= most:
                 raise GpmError(f"{name} must lie between {least:g} and {most:g}, got {value:g}.")
             object.__setattr__(self, name, value)  # a float32 would not divide as a float64 does
-        if self.non_backtracking and self.p != 1:
-            raise GpmError(f"non_backtracking forbids what p = {self.p} weighs; leave p at 1.")
+        check_turning(self.p, self.non_backtracking)
+
+    @classmethod
+    def from_config(cls, config: Config) -> WalkRule:
+        """Return the rule that the options of a run describe."""
+        return cls(p=config.p, q=config.q, non_backtracking=config.non_backtracking)
 
     @property
     def second_order(self) -> bool:

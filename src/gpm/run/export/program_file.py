@@ -33,21 +33,17 @@ EXAMPLE = 2  # instances that the file holds the inputs of
 AT_ONCE = 50_000  # positions of paths in a call of the check
 
 
-def export_run(run: Path, out: Path | None = None, check: int = 256) -> None:
-    """Write a trained model as a program of torch.export, after a check that it predicts what the run predicts.
+def save_program(opened: Run, path: Path, check: int = 256) -> list[str]:
+    """Write a trained model as a program of torch.export, and compare its logits with those of the run.
 
     Args:
-        run: The run folder.
-        out: The file to write, which ends in .pt2; by default model.pt2 in the run folder.
-        check: Number of random instances predicted by the written program and by the run; if their logits differ by
-            more than 1e-4 of the largest, nothing is written.
+        opened: The run, on the CPU.
+        path: The file to write; nothing is written if a logit differs by more than 1e-4 of the largest.
+        check: The number of random instances to compare.
+
+    Returns:
+        What was written and compared, line by line.
     """
-    path = run / "model.pt2" if out is None else out
-    if path.suffix != ".pt2" or path.is_dir():
-        raise GpmError(f"{path} must be a file that ends in .pt2, as in -o model.pt2.")
-    if check < 1:
-        raise GpmError(f"The number of instances to check must be at least 1, got {check}.")
-    opened = Run.open(run, device="cpu")
     maker = InputMaker(predictor_on_cpu(opened))
     instances = _choose_instances(opened, check)
     predicted = opened.predict_inputs(instances)
@@ -61,9 +57,8 @@ def export_run(run: Path, out: Path | None = None, check: int = 256) -> None:
         off = _compare(scratch, maker, instances, predicted)
     inputs, outputs = (", ".join(each["name"] for each in about[part]) for part in ("inputs", "outputs"))
     unit = "pair" if opened.data.level == "link" else opened.data.level
-    print(f"{path}: from {inputs} to {outputs}")
-    largest = _size(predicted.logits)
-    print(f"{len(instances):,} {unit}s checked: logits differ by at most {off:.1e}, the largest is {largest:.1e}")
+    against = f"logits differ by at most {off:.1e}, the largest is {_size(predicted.logits):.1e}"
+    return [f"{path}: from {inputs} to {outputs}", f"{len(instances):,} {unit}s checked: {against}"]
 
 
 def export_program(predictor: Predictor, task: Task) -> ExportedProgram:

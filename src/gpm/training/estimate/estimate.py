@@ -7,10 +7,10 @@ import os
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from gpm.config import Strategy
 from gpm.training.estimate.machine_costs import STATE, Constants
 from gpm.training.estimate.measure import Costs, chunk
 from gpm.training.estimate.subject import Subject
-from gpm.training.prepare import Strategy
 
 WEIGHT = 4  # bytes of a parameter
 GB = 1e9

@@ -23,6 +23,7 @@ from gpm.nn import FeatureTable
 from gpm.nn.feature_rows import LARGE
 from gpm.nn.predictor import Predictor, make_machine
 from gpm.patterns.tokenizer import Tokenizer
+from gpm.patterns.walks import WalkRule
 from gpm.training.adaptation import Adaptation
 from gpm.training.batches import Batches, Draw
 from gpm.training.prepare import Training
@@ -120,7 +121,7 @@ class Subject(Training):
         torch.manual_seed(config.seed)
         tokenizer = Tokenizer(
             self.graph, lengths=config.lengths, pool=config.pool, topology=config.topology, seed=config.seed,
-            rule=config.rule,
+            rule=WalkRule.from_config(config),
         )  # fmt: skip
         model = make_machine(config, self.table.spec(), self.task.outputs, level)
         model.machine.checkpointing = config.checkpointing

@@ -41,7 +41,7 @@ class Recipe:
 
 def is_comparable(config: Config, changed: list[str]) -> bool:
     """Return whether a figure compares with the paper's: same task, metric, split, model and, for links, protocol."""
-    decisive = {"data", "task", "metric", "split", "target", "shift", "validate", "adapt"}
+    decisive = {"data", "task", "metric", "split", "target", "target_graph", "shift", "validate", "adapt"}
     same = config.model == "gpm" and not decisive & set(changed)
     return same and (config.task != "link" or config.protocol == "paper")
 

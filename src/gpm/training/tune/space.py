@@ -24,7 +24,8 @@ MOST_RETURNS = 1e10  # multiplications that exact return probabilities may take 
 MOST_EIGENVECTORS = 20_000  # nodes of a graph whose Laplacian eigenvectors are computed in every trial
 # Options that change what is measured: trials with different values cannot be compared.
 NEVER = (
-    "data", "task", "protocol", "smiles", "target", "shift", "validate", "seed", "split", "metric", "compile",
+    "data", "task", "protocol", "smiles", "target", "target_graph", "shift", "validate", "seed", "split", "metric",
+    "compile",
 )  # fmt: skip
 
 

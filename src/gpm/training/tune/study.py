@@ -162,13 +162,13 @@ def _check_file(path: Path) -> None:
 
 def _compare(folder: Path, stored: Any, facts: Facts) -> None:
     """Refuse to mix trials that cannot be compared, and name the difference."""
-    then_all, usual = asdict(check_json(stored, Facts, folder / FILE, LATER)), Config().to_dict()
+    then_all = asdict(check_json(stored, Facts, folder / FILE, LATER))
     for key, now in json.loads(json.dumps(asdict(facts))).items():
         then = then_all[key]
         if key == "options":
+            before_all = Config.from_dict(then).to_dict()  # an earlier version may have had fewer options
             for name, value in now.items():
-                before = then.get(name, usual.get(name))
-                if before != value:
+                if (before := before_all[name]) != value:
                     raise GpmError(f"{folder} holds a study with {name} {before}, not {value}; {LATER}.")
         elif then != now:
             what = {"space": "search space"}.get(key, key)
