@@ -38,6 +38,7 @@ lint: style
 style: setup
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports
 
 bench: bench-walks bench-model bench-graphs bench-import
 
