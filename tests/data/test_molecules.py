@@ -300,10 +300,10 @@ def test_other_words_are_refused_by_line(cell: str) -> None:
 
 def test_tables_that_cannot_be_read_get_a_sentence(tmp_path: Path) -> None:
     for text, sentence in (
-        ("smiles,b\nC,2\nC,2,3\n", r"molecules\.csv, line 3: 3 cell\(s\) where 2 are needed"),
-        ("smiles,b\nC,2\nC\n", r"molecules\.csv, line 3: 1 cell\(s\) where 2 are needed"),
+        ("smiles,b\nC,2\nC,2,3\n", r"molecules\.csv, line 3: 3 cell\(s\) instead of 2"),
+        ("smiles,b\nC,2\nC\n", r"molecules\.csv, line 3: 1 cell\(s\) instead of 2"),
         ('smiles,b\nC,"2\nC,4\n', "quote is opened and never closed"),
-        ("", "holds no rows"),
+        ("", "has no rows"),
     ):
         with pytest.raises(GpmError, match=sentence):
             read_molecules(_write(tmp_path, text))

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from gpm import GpmError, Graph, Run
+from gpm.data.catalog import CATALOG
 from gpm.data.node_data import NodeData
-from gpm.data.synthetic import CLASSES
 from gpm.explain.attribution import METHODS, rank_patterns
 from gpm.explain.bag import Bag, Group
 from gpm.explain.explainer import class_names, find_instance
@@ -302,10 +302,12 @@ def test_a_class_is_asked_for_by_its_name_or_number(open_run: Any, motifs: Motif
         assert found.answer == found.answers[1]
         assert [p.score for p in found.patterns] == [p.evidence[1] for p in found.patterns]
     assert run.explain("n20", target="", draws=2, top=1) == run.explain("n20", target=None, draws=2, top=1)
-    named = Run.open(motifs.run.folder, NodeData(motifs.planted.graph, "motifs", class_names=CLASSES), device="cpu")
+    named = Run.open(
+        motifs.run.folder, NodeData(motifs.planted.graph, "motifs", class_names=CATALOG["motifs"].classes), device="cpu"
+    )
     found = named.explain(0, target="house roof", draws=2, top=1)
-    assert (found.classes, found.target) == (CLASSES, 1)
-    assert found.truth == CLASSES[motifs.planted.graph.y[0]]  # type: ignore[index]
+    assert (found.classes, found.target) == (classes, 1)
+    assert found.truth == classes[motifs.planted.graph.y[0]]  # type: ignore[index]
     for place, name in enumerate(("no link", "link")):
         assert open_run("links").explain((0, 1), target=name, draws=2, top=1).target == place
 
@@ -355,10 +357,10 @@ def test_another_graph_is_explained_too(open_run: Any, folders: Any) -> None:
         ("graphs", 30, {}, "no graph '30': graphs are numbered 0 to 29."),
         ("graphs", "one", {}, "no graph 'one': graphs are numbered 0 to 29."),
         ("graphs", EMPTY, {}, "Graph 3 has no nodes, so there is nothing to explain."),
-        ("links", 5, {}, "predicts links; name two nodes, as in --link A B."),
-        ("links", "5", {}, "predicts links; name two nodes, as in --link A B."),
-        ("links", "ab", {}, "predicts links; name two nodes, as in --link A B."),
-        ("links", (1, 2, 3), {}, "predicts links; name two nodes, as in --link A B."),
+        ("links", 5, {}, "A link has two ends; name two nodes, as in --link A B."),
+        ("links", "5", {}, "A link has two ends; name two nodes, as in --link A B."),
+        ("links", "ab", {}, "A link has two ends; name two nodes, as in --link A B."),
+        ("links", (1, 2, 3), {}, "A link has two ends; name two nodes, as in --link A B."),
         ("links", (1, 99), {}, "no node 99: this graph's nodes are numbered 0 to 39."),
         ("nodes", "n20", {"target": "11"}, "There is no class '11'. Classes: 0, 10, 20."),
         ("values", 5, {"target": "value 2"}, "There is no class 'value 2'."),

@@ -99,7 +99,7 @@ def test_the_order_asked_for_is_kept_and_a_name_asked_twice_is_answered_twice() 
     pairs = run_of("product").predict([("n3", "n1"), ("n1", "n3"), ("n3", "n1")])
     assert pairs.names == [("n3", "n1"), ("n1", "n3"), ("n3", "n1")]
     assert pairs.probability[0] == pytest.approx(pairs.probability[2])
-    with pytest.raises(GpmError, match="predicts links; name two nodes, as in --link A B"):
+    with pytest.raises(GpmError, match="A link has two ends; name two nodes, as in --link A B"):
         run_of("product").predict(["n3", "n1"])
 
 

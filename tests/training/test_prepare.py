@@ -82,8 +82,8 @@ def _save(folder: Path) -> list[str]:
 
 
 REFUSED = [
-    ({"adapt": "dann"}, "--adapt dann needs a target: name one with --target, or try --shift degree."),
-    ({"validate": "target"}, "--validate target needs a target: name one with --target, or try --shift degree."),
+    ({"adapt": "dann"}, "--adapt dann needs a target: name one with --target_graph, or try --shift degree."),
+    ({"validate": "target"}, "--validate target needs a target: name one with --target_graph, or try --shift degree."),
     ({"adapt": "dann", "target": "two", "accumulate": 2}, "leave out --devices"),
 ]
 

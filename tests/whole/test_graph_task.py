@@ -344,7 +344,7 @@ def test_a_class_that_is_only_tested_is_named_and_has_a_column(
 def test_a_part_of_one_class_has_no_area(tmp_path: Path) -> None:
     y = np.zeros(COUNT, dtype=np.int64)
     y[9] = 1
-    with pytest.raises(GpmError, match=r"all that is to be scored is of one class.*use --metric accuracy"):
+    with pytest.raises(GpmError, match=r"All instances to score are of one class.*use --metric accuracy"):
         _train(rings_and_trees(y), tmp_path / "run", metric="roc_auc", epochs=1)
     with pytest.raises(GpmError, match="All labelled instances are of class"):
         _train(rings_and_trees(np.zeros(COUNT, dtype=np.int64)), tmp_path / "other", epochs=1)

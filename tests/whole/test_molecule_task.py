@@ -144,7 +144,7 @@ def test_a_table_to_predict_without_the_column_gets_a_sentence(
     other.write_text("name,structure\na,CCCC\n")
     for on, sentence in (
         (other, f"{other} has no column 'smiles'. Its columns are name, structure."),
-        (tmp_path / "none.csv", f"there is no file {tmp_path / 'none.csv'}; check its name."),
+        (tmp_path / "none.csv", f"There is no file {tmp_path / 'none.csv'}; check its name."),
     ):
         assert main(["predict", str(trained), "--on", str(on), "-o", str(out)]) == 2
         assert capsys.readouterr().err == f"gpm predict: {sentence}\n"

@@ -108,12 +108,12 @@ def test_its_commands_run(
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    from gpm.training import start as training
+    from gpm.training import choose
     from gpm.training.estimate import machine_costs as constants
 
     monkeypatch.chdir(tmp_path)
     _write_files()
-    monkeypatch.setattr(training, "find_recipe", _stand_in)
+    monkeypatch.setattr(choose, "find_recipe", _stand_in)
     monkeypatch.setattr(constants, "measure_constants", lambda threads: constants.Constants(5e8, 1.25, 0.0))
     commands = _commands()
     assert {words[0] for words in commands} == set(COMMANDS)

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpm.data.catalog import CATALOG, Entry, find_compact, has_raw, is_stored
-from gpm.data.splits import PARTS, Split, is_labelled
 from gpm.errors import GpmError
 from gpm.io.cache import data_root
 
 if TYPE_CHECKING:
+    from gpm.data.splits import Split
     from gpm.data.task_data import TaskData
     from gpm.graph.coerce import Features
     from gpm.graph.graph import Graph
@@ -85,6 +85,7 @@ def describe_data(name: str) -> list[str]:
     """Describe a dataset, line by line."""
     from gpm.data.link_data import LinkData
     from gpm.data.sources import load_task_data
+    from gpm.data.splits import PARTS
 
     loaded = load_task_data(name)
     graph = loaded.graph
@@ -109,6 +110,8 @@ def describe_data(name: str) -> list[str]:
 
 def _describe_labels(loaded: TaskData) -> dict[str, str]:
     """Describe classes, labels or values, and count the instances without any."""
+    from gpm.data.splits import is_labelled
+
     labels, level = loaded.labels, loaded.level
     unlabelled = {"unlabelled": f"{int(np.count_nonzero(~is_labelled(labels))):,}"}
     if loaded.metric in ("mae", "rmse"):

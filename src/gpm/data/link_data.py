@@ -86,7 +86,7 @@ class LinkData(TaskData):
             raise GpmError("Say which pairs of nodes to score; run.recommend lists likely new neighbours.")
         pairs = list(names)
         if any(isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2 for pair in pairs):
-            raise GpmError("A link has two ends; give pairs of names.")
+            raise GpmError("A link has two ends; name two nodes, as in --link A B.")
         return find_nodes(self.graph, [end for pair in pairs for end in pair]).reshape(-1, 2)
 
     def name_instances(self, ids: NDArray) -> dict[str, list[Any]]:

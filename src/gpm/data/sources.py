@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import scipy.sparse as sp
 
+from gpm.config import Config
 from gpm.data.align_columns import align, find_times
 from gpm.data.catalog import find_named
 from gpm.data.domain_data import DomainData, divide, unite
@@ -190,7 +191,7 @@ def resolve(value: Any, *, smiles: str = "", target: Any = "", shift: str = "non
     kind, value = _classify(value)
     first = value[0] if kind == "tables" and isinstance(value, list) else value
     tables = find_tables(first, target=target, smiles=smiles, **options)
-    path = _find_again(value)
+    path = find_again(value)
     name = Path(path).stem if path else "graph"
     source = Source(kind, value, name, path, shift=shift)
     if tables is not None:
@@ -200,7 +201,7 @@ def resolve(value: Any, *, smiles: str = "", target: Any = "", shift: str = "non
     if smiles or (target and has_columns(value)):
         return replace(source, kind="molecules", smiles=smiles or "smiles", columns=str(target or ""))
     nothing = target is None or (isinstance(target, (str, Path)) and not str(target))
-    return source if nothing else replace(source, target=_find_again(target) or target)
+    return source if nothing else replace(source, target=find_again(target) or target)
 
 
 def load_task_data(
@@ -221,6 +222,14 @@ def load_task_data(
     if target and not smiles and has_columns(source):
         smiles = "smiles"
     return resolve(source, smiles=smiles, target=target, shift=shift).load(task, metric)
+
+
+def load_by(source: Any, config: Config) -> TaskData:
+    """Load a source as the options say."""
+    target = config.target_graph or config.target
+    return load_task_data(
+        source, config.task, metric=config.metric, smiles=config.smiles, target=target, shift=config.shift
+    )
 
 
 def load_domains(source: NodeData, target: Any) -> DomainData:
@@ -289,7 +298,7 @@ def _classify_list(values: list[Any]) -> tuple[Kind, list[Any]]:
     return "graphs" if isinstance(values[0], Graph) else "pyg", values
 
 
-def _find_again(value: Any) -> str:
+def find_again(value: Any) -> str:
     """Return the name or absolute path of a source; empty for an object in memory."""
     if not isinstance(value, (str, Path)):
         return ""

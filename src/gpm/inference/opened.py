@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gpm.config import Config
-from gpm.data.sources import load_task_data
+from gpm.data.sources import load_by
 from gpm.data.splits import PARTS, DomainSplit, LinkSplit, Split
 from gpm.data.tables.table_source import OWN_GRAPHS
 from gpm.data.task_data import TaskData, as_list
@@ -117,9 +117,7 @@ class OpenedRun:
         source: str | Path = config.data
         if source in OWN_GRAPHS and not (source := self.folder / source).is_dir():
             raise GpmError(f"{self.folder} comes with its graph in {source}, which is not there; copy that as well.")
-        data = load_task_data(
-            source, config.task, metric=config.metric, smiles=config.smiles, target=config.target, shift=config.shift
-        )
+        data = load_by(source, config)
         check_digest(data.graph, self.metadata.get("data_digest", ""), self.folder, config.data)
         return data
 

@@ -68,7 +68,7 @@ class Training:
         config = settle_options(config, data)
         for name, idle in (("adapt", "none"), ("validate", "source")):
             if (value := getattr(config, name)) != idle and not data.has_domains:
-                raise GpmError(f"--{name} {value} needs a target: name one with --target, or try --shift degree.")
+                raise GpmError(f"--{name} {value} needs a target: name one with --target_graph, or try --shift degree.")
         split = draw_split(data, config) if split is None else split
         return cls(config, data, split, make_task(data, split, config), **more)
 

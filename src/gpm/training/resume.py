@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from gpm.config import Config, Tracker
-from gpm.data.sources import TaskData
+from gpm.data.sources import load_by
 from gpm.data.tables.table_source import locate
+from gpm.data.task_data import TaskData
 from gpm.errors import GpmError
 from gpm.io.atomic import write_json
 from gpm.io.manifest import check_folder
@@ -17,7 +18,7 @@ from gpm.io.run_files import CONFIG, RESULT, read_config
 from gpm.run.request import PLAN, Plan
 from gpm.run.run import Run
 from gpm.run.workplace import Workplace, is_complete, part_of, settle, target_of
-from gpm.training.distributed.lead import Team, check_ranks, load_by
+from gpm.training.distributed.lead import Team, check_ranks
 from gpm.training.recipes import Recipe
 from gpm.training.seeds import digest_inputs, seed_folders, train_seeds
 from gpm.training.summary import summarise

@@ -6,7 +6,6 @@ import importlib.util
 import logging
 import os
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +22,17 @@ from gpm.config import (
     rename_nodes,
 )
 from gpm.data.labels import VALUE_METRICS
-from gpm.data.sources import TaskData, has_columns
-from gpm.data.tables.table_source import GRAPH, OWN_GRAPHS, Tables, find_tables
-from gpm.errors import GpmError, kind_of, nearest
-from gpm.graph.folder import HEADER
+from gpm.data.sources import load_by, resolve
+from gpm.data.tables.table_source import GRAPH, OWN_GRAPHS, Tables
+from gpm.errors import GpmError
 from gpm.io.run_files import CONFIG, read_config
 from gpm.run.request import Plan
 from gpm.run.run import Run
 from gpm.run.workplace import TakenError, Workplace, find_place
-from gpm.training.distributed.lead import Team, check_devices, check_ranks, check_world, follow_lead, load_by
+from gpm.training.choose import choose_recipe
+from gpm.training.distributed.lead import Team, check_devices, check_ranks, check_world, follow_lead
 from gpm.training.distributed.ranks import LostError, find_world, joined, launch, own_device
-from gpm.training.recipes import Recipe, find_recipe, recipe_names
+from gpm.training.recipes import Recipe
 from gpm.training.resume import is_finished, reopen, resume
 from gpm.training.seeds import digest_inputs, plain, train_seeds
 
@@ -92,12 +91,13 @@ def _lead(
         seeds, options = output.folds, options | {"split": f"{output.folds}-fold"}
     if output.result is not None and (output.result.is_dir() or output.result.suffix != ".json"):
         raise GpmError(f"{output.result} is not a .json file; name one for the scores.")
-    tables = find_tables(source, target=options.get("target"), smiles=options.get("smiles"), **vars(table_options))
+    columns = {key: options.get(key) or "" for key in ("target", "smiles")}
+    tables = resolve(source, **columns, **vars(table_options)).tables
     with _importing(tables, out, options, output.quiet) as own:
         if own is not None:  # the graph goes into the run folder, and is named from there
             options = {key: value for key, value in options.items() if key != "target"}
             source = OWN_GRAPHS[0] if seeds == 1 else OWN_GRAPHS[1]
-        chosen, data = _resolve(source, options, recipe, own, tables)
+        chosen, data = choose_recipe(source, options, recipe, own, tables)
         if output.folds and data.level != "graph":
             raise GpmError(f"--folds is for collections of graphs, not for {data.level}s; use --seeds.")
         if output.baselines and (data.level != "node" or chosen.config.model != "gpm" or data.metric in VALUE_METRICS):
@@ -193,64 +193,3 @@ def _take(out: Path | None, recipe: Recipe, plan: Plan) -> Workplace:
         except TakenError:
             continue
     raise GpmError(f"All names like {first} are taken; name a folder with --out.")
-
-
-# From what the user named to options and data.
-
-
-def _resolve(
-    source: Any, options: dict[str, Any], base: str = "", own: Path | None = None, tables: Tables | None = None
-) -> tuple[Recipe, TaskData]:
-    """Return the recipe `source`, `base` or the defaults, changed by the options, and the data.
-
-    Tables of the user, if any, have been imported into the folder `own`.
-    """
-    options = name_target_graph(source if own is None else own, options)
-    recipe = find_recipe(str(source)) if own is None and isinstance(source, (str, Path)) and str(source) else None
-    if recipe is None and "data" in options:
-        raise GpmError("data is an option of recipes; without one, the first argument says what to train on.")
-    if isinstance(source, (str, Path)) and not str(source):
-        raise GpmError("Say what to train on: a recipe (gpm recipes), a dataset (gpm data) or a file.")
-    if recipe is not None and not base:
-        recipe = replace(recipe, config=recipe.config.with_(**options), changed=recipe.config.changes(options))
-        return recipe, load_by(recipe.config.data, recipe.config)
-    name, begin = "graph", _begin_with(base)
-    if isinstance(source, (str, Path)):
-        path = Path(source).expanduser()
-        location = str(path.resolve()) if own is None and path.exists() else str(source)  # found from any folder
-        name, options = path.stem, {"data": location} | options
-    config = begin.with_(**options)
-    return Recipe(name if tables is None else tables.name, config), load_by(own or source, config)
-
-
-def name_target_graph(source: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Return options that name another graph under `target_graph`, a file by a path that is found from any folder.
-
-    The earlier spelling, `target`, is a column of a table, and another graph where the source has no columns.
-    """
-    options = {key: value for key, value in options.items() if key != "target" or value is not None}
-    columns = has_columns(source) or bool(options.get("smiles"))
-    if columns and options.get("target_graph"):
-        raise GpmError(f"--target_graph is for graphs, but {source} is a table; name its column with --target.")
-    if options.get("target") and not columns:
-        options["target_graph"] = options.pop("target")
-        _log.info("--target names a column; write --target_graph %s for another graph", options["target_graph"])
-    if not (target := options.get("target_graph")):
-        return options
-    if not isinstance(target, (str, Path)):
-        raise GpmError(f"A target in memory, such as this {kind_of(target)}, is for gpm.adapt(source, target).")
-    path = Path(target).expanduser()
-    there = path.is_file() or (path / HEADER).is_file()
-    return options | {"target_graph": str(path.resolve()) if there else str(target)}
-
-
-def _begin_with(name: str) -> Config:
-    """Return the options of a recipe, for data of the user's own."""
-    if not name:
-        return Config()
-    recipe = find_recipe(name)
-    if recipe is None:
-        raise GpmError(f"There is no recipe {name!r}.{nearest(name, recipe_names())} gpm recipes lists them.")
-    usual = dict.fromkeys(("data", "smiles", "target", "target_graph"), "")
-    usual |= dict.fromkeys(("task", "metric", "split"), "auto") | dict.fromkeys(("adapt", "shift"), "none")
-    return recipe.config.with_(**usual, validate="source")

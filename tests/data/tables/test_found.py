@@ -243,7 +243,7 @@ def test_options_and_split_of_another_task(copy: Path) -> None:
     options = read_config(copy / "config.yaml")
     write_config(copy / "config.yaml", options.with_(task="link"))
     write_checksums(copy)
-    with pytest.raises(GpmError, match="is damaged: the options are of links, the model is of nodes"):
+    with pytest.raises(GpmError, match="is damaged: the options are for links, the model is for nodes"):
         Run.open(copy).evaluate()
     write_config(copy / "config.yaml", options)
     shutil.copy(folder_of("links") / "split.npz", copy)

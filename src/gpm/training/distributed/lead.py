@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 from gpm.config import Config, Strategy
-from gpm.data.sources import TaskData, load_task_data
+from gpm.data.sources import load_by
+from gpm.data.task_data import TaskData
 from gpm.errors import GpmError
 from gpm.training.distributed.ranks import LostError, World, listen
 from gpm.training.fit import follow
@@ -98,14 +99,6 @@ def _check_adaptation(team: Team, config: Config) -> None:
             f"--adapt {config.adapt} needs all nodes of a step together; leave out --devices, --machines and "
             "--accumulate."
         )
-
-
-def load_by(source: Any, config: Config) -> TaskData:
-    """Load a source as the options say."""
-    return load_task_data(
-        source, config.task, metric=config.metric, smiles=config.smiles, target=config.target_graph or config.target,
-        shift=config.shift,
-    )  # fmt: skip
 
 
 def check_devices(device: str, devices: int) -> None:

@@ -9,6 +9,7 @@ import torch
 
 from gpm.compute import keep_memory, set_threads
 from gpm.errors import GpmError
+from gpm.training.choose import choose_recipe, default_config
 from gpm.training.distributed import lead
 from gpm.training.distributed.ranks import World
 from gpm.training.estimate.estimate import GB, Estimate, Team, count_instances, estimate
@@ -16,7 +17,6 @@ from gpm.training.estimate.live_bytes import available_bytes, private_bytes
 from gpm.training.estimate.machine_costs import STATE, find_constants, find_costs
 from gpm.training.estimate.remedy import Remedy, find_remedy, largest_batch
 from gpm.training.estimate.subject import Stated, Subject
-from gpm.training.start import _begin_with, _resolve
 
 
 @dataclass(frozen=True)
@@ -120,9 +120,9 @@ def plan_training(
     set_threads(team.threads)
     before = private_bytes()
     if isinstance(source, Stated):
-        subject = Subject.of(_begin_with(recipe).with_(**options), source.sample(), stated=source)
+        subject = Subject.of(default_config(recipe).with_(**options), source.sample(), stated=source)
         return make_plan(subject, team, memory, source.held_bytes, measure)
-    chosen, data = _resolve(source, options, recipe)
+    chosen, data = choose_recipe(source, options, recipe)
     subject = Subject.of(chosen.config, data)
     _ = subject.table  # loads the features
     return make_plan(subject, team, memory, max(0, private_bytes() - before), measure)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import importlib.util
 import math
 import re
+from dataclasses import fields
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from gpm.config import TableOptions
 from gpm.errors import GpmError
 
 if TYPE_CHECKING:
     from gpm.data.tables.table_source import Tables
-
-TABLES = ("nodes", "graphs", "graph", "directed", "unlisted", "schema")
 
 
 def tune(
@@ -57,12 +57,12 @@ def tune(
     if importlib.util.find_spec("optuna") is None:
         raise GpmError("gpm tune needs Optuna: pip install 'graph-pattern-machine[tuning]'.")
     from gpm.compute import choose_device, keep_memory, set_threads
-    from gpm.data.tables.table_source import find_tables
+    from gpm.data.sources import find_again, resolve
     from gpm.graph.digest import digest_data
     from gpm.tasks.metrics import METRICS
     from gpm.training.callbacks import Stop, StoppedError
+    from gpm.training.choose import choose_recipe
     from gpm.training.prepare import draw_split, settle_options
-    from gpm.training.start import _resolve
     from gpm.training.tune.search import Search
     from gpm.training.tune.space import choose_space
     from gpm.training.tune.study import GRAPH, Facts, alone, check_folder, open_study
@@ -74,20 +74,21 @@ def tune(
     if threads:
         set_threads(threads)
     device = choose_device(device)
-    given = {key: options.pop(key) for key in TABLES if key in options}
-    tables = find_tables(source, target=options.get("target"), smiles=options.get("smiles"), **given)
+    table_options = {field.name: options.pop(field.name, None) for field in fields(TableOptions)}
+    columns = {key: options.get(key) or "" for key in ("target", "smiles")}
+    tables = resolve(source, **columns, **table_options).tables
     if tables is not None:
         folder = Path(out or Path("tuned") / tables.name)
         check_folder(folder)
         source = str(_import_once(tables, folder / GRAPH, options, quiet))
         options.pop("target", None)
-    chosen, data = _resolve(source, options, recipe)
+    chosen, data = choose_recipe(source, options, recipe)
     if tables is None:
         folder = Path(out or Path("tuned") / chosen.name)
         check_folder(folder)
     if data.level == "link" and chosen.config.protocol == "paper":
         raise GpmError("Protocol paper walks the test edges, which tuning must not see; leave out --protocol.")
-    base = settle_options(chosen.config.with_(data=_locate(chosen.config.data)), data)
+    base = settle_options(chosen.config.with_(data=find_again(chosen.config.data)), data)
     bench = Bench(data, draw_split(data, base), device)
     choices = choose_space(space, data, base, list(options))
     bench.build(base)  # before anything is written: most mistakes show here
@@ -104,12 +105,6 @@ def tune(
             return search.finish(time)
     except StoppedError:  # a second Ctrl-C, between two trials
         raise KeyboardInterrupt from None
-
-
-def _locate(data: str) -> str:
-    """Return the path of a file or a graph folder as it is found from any folder; other names stay as they are."""
-    path = Path(data).expanduser()
-    return str(path.resolve()) if path.is_file() or (path / "graph.json").is_file() else data
 
 
 def _import_once(tables: Tables, folder: Path, options: dict[str, Any], quiet: bool) -> Path:

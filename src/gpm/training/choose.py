@@ -1,0 +1,75 @@
+"""Choose the options and the data of a training from what the user named."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gpm.config import Config
+from gpm.data.sources import find_again, has_columns, load_by, resolve
+from gpm.data.tables.table_source import Tables
+from gpm.data.task_data import TaskData
+from gpm.errors import GpmError, kind_of, nearest
+from gpm.training.recipes import Recipe, find_recipe, recipe_names
+
+_log = logging.getLogger("gpm")
+
+
+def choose_recipe(
+    source: Any, options: dict[str, Any], base: str = "", own: Path | None = None, tables: Tables | None = None
+) -> tuple[Recipe, TaskData]:
+    """Return the recipe `source`, `base` or the defaults, changed by the options, and the data.
+
+    Tables of the user, if any, have been imported into the folder `own`.
+    """
+    options = name_target_graph(source if own is None else own, options)
+    named = isinstance(source, (str, Path))
+    if named and not str(source):
+        raise GpmError("Say what to train on: a recipe (gpm recipes), a dataset (gpm data) or a file.")
+    recipe = find_recipe(str(source)) if own is None and named else None
+    if recipe is None and "data" in options:
+        raise GpmError("data is an option of recipes; without one, the first argument says what to train on.")
+    if recipe is not None and not base:
+        recipe = replace(recipe, config=recipe.config.with_(**options), changed=recipe.config.changes(options))
+        return recipe, load_by(recipe.config.data, recipe.config)
+    begin = default_config(base)
+    if own is not None:  # the run names its graph from its own folder
+        name, options = "", {"data": str(source)} | options
+    else:
+        given = resolve(source)
+        name, options = given.name, ({"data": given.path} if named else {}) | options
+    config = begin.with_(**options)
+    return Recipe(name if tables is None else tables.name, config), load_by(own or source, config)
+
+
+def name_target_graph(source: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Return options that name another graph under `target_graph`, a file by a path that is found from any folder.
+
+    The earlier spelling, `target`, is a column of a table, and another graph where the source has no columns.
+    """
+    options = {key: value for key, value in options.items() if key != "target" or value is not None}
+    columns = has_columns(source) or bool(options.get("smiles"))
+    if columns and options.get("target_graph"):
+        raise GpmError(f"--target_graph is for graphs, but {source} is a table; name its column with --target.")
+    if options.get("target") and not columns:
+        options["target_graph"] = options.pop("target")
+        _log.info("--target names a column; write --target_graph %s for another graph", options["target_graph"])
+    if not (target := options.get("target_graph")):
+        return options
+    if not isinstance(target, (str, Path)):
+        raise GpmError(f"A target in memory, such as this {kind_of(target)}, is for gpm.adapt(source, target).")
+    return options | {"target_graph": find_again(target)}
+
+
+def default_config(name: str) -> Config:
+    """Return the options of a recipe, for data of the user's own."""
+    if not name:
+        return Config()
+    recipe = find_recipe(name)
+    if recipe is None:
+        raise GpmError(f"There is no recipe {name!r}.{nearest(name, recipe_names())} gpm recipes lists them.")
+    usual = dict.fromkeys(("data", "smiles", "target", "target_graph"), "")
+    usual |= dict.fromkeys(("task", "metric", "split"), "auto") | dict.fromkeys(("adapt", "shift"), "none")
+    return recipe.config.with_(**usual, validate="source")
