@@ -302,9 +302,8 @@ def test_a_class_is_asked_for_by_its_name_or_number(open_run: Any, motifs: Motif
         assert found.answer == found.answers[1]
         assert [p.score for p in found.patterns] == [p.evidence[1] for p in found.patterns]
     assert run.explain("n20", target="", draws=2, top=1) == run.explain("n20", target=None, draws=2, top=1)
-    named = Run.open(
-        motifs.run.folder, NodeData(motifs.planted.graph, "motifs", class_names=CATALOG["motifs"].classes), device="cpu"
-    )
+    classes = CATALOG["motifs"].classes
+    named = Run.open(motifs.run.folder, NodeData(motifs.planted.graph, "motifs", class_names=classes), device="cpu")
     found = named.explain(0, target="house roof", draws=2, top=1)
     assert (found.classes, found.target) == (classes, 1)
     assert found.truth == classes[motifs.planted.graph.y[0]]  # type: ignore[index]
