@@ -31,15 +31,9 @@ OTHER_CLASSES, OTHER_PATTERNS = 4, 5  # classes that a page can switch to, and p
 
 @alone()
 def explain(
-    run: OpenedRun,
-    name: Any,
-    *,
-    top: int = 10,
-    method: Method = "auto",
-    target: str | int | None = None,
-    draws: int = DRAWS,
-    room: int = ROOM,
-) -> Explanation:
+    run: OpenedRun, name: Any, *, top: int = 10, method: Method = "auto", target: str | int | None = None,
+    draws: int = DRAWS, room: int = ROOM,
+) -> Explanation:  # fmt: skip
     """Find the patterns that a prediction rests on.
 
     Args:

@@ -16,21 +16,11 @@ from gpm.errors import GpmError, whole_number
 from gpm.explain.page_shell import check_page
 from gpm.inference.opened import OpenedRun
 from gpm.io.atomic import write_json, write_text
-from gpm.shift.distances import (
-    column_distance,
-    compare,
-    compare_columns,
-    cross_fit,
-    find_gap,
-    halve,
-    judge,
-    judge_area,
-    total_variation,
-)
-from gpm.shift.result import Column, Distance, Group, Scores, Shift, rounded, rounded_or_none
+from gpm.shift.distances import column_distance, compare, compare_columns, cross_fit, find_gap, halve, total_variation
+from gpm.shift.result import Column, Distance, Group, Scores, Shift, rounded
 from gpm.shift.sample import Outputs, Sample, draw_sample, narrow, read_features, read_nodes
 from gpm.shift.topology_shares import compare_lengths, list_topologies, share_out, topology_distance
-from gpm.shift.verdict import TITLES, write_verdict
+from gpm.shift.verdict import TITLES, judge, judge_area, write_verdict
 from gpm.tasks.metrics import METRICS
 
 NODES, FEWEST = 2000, 20  # per domain
@@ -185,7 +175,7 @@ def _score(run: OpenedRun, sample: Sample, outputs: Outputs, odds: NDArray, note
             scores = run.task.score(outputs.logits[torch.from_numpy(rows)], run.task.targets[ids])
         except GpmError:  # such as an AUC of nodes of one class
             return None
-        return rounded_or_none(scores[metric])
+        return rounded(scores[metric]) if np.isfinite(scores[metric]) else None
 
     order = sample.test[np.argsort(odds[sample.test], kind="stable")]
     parts = np.array_split(order, GROUPS) if len(order) >= GROUPS else []
@@ -200,14 +190,9 @@ def _score(run: OpenedRun, sample: Sample, outputs: Outputs, odds: NDArray, note
 
 
 def save_shift(shift: Shift, page: Path) -> Path:
-    """Write a report as a page and, beside it, as JSON.
+    """Write a report as a page and, beside it, as JSON: of the same name, or `shift.json` beside an index.html.
 
-    Args:
-        shift: The report.
-        page: Its name ends in .html; the JSON has the same name with .json, beside an index.html it is `shift.json`.
-
-    Returns:
-        The JSON file.
+    Returns the JSON file.
     """
     from gpm.shift.page import page_text
 
