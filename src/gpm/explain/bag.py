@@ -81,8 +81,7 @@ class Bag:
         weight = weight.to(self.parts[0].encoded)
         heads = self.predictor.model.options.heads or 1
         largest = max(p.encoded.shape[0] * max(p.encoded.shape[1], heads * p.encoded.shape[0]) for p in self.parts)
-        rows = [self._weigh(some) for some in torch.split(weight, max(1, MOST_NUMBERS // largest))]
-        return torch.cat(rows)
+        return torch.cat([self._weigh(some) for some in torch.split(weight, max(1, MOST_NUMBERS // largest))])
 
     def _weigh(self, weight: Tensor) -> Tensor:
         pieces = torch.split(weight, [len(part.encoded) for part in self.parts], 1)
@@ -198,8 +197,7 @@ class Group:
 
 def crossed(walk: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """Return the edges that a walk crosses, each once, the smaller node first; a step in place crosses none."""
-    steps = {(min(a, b), max(a, b)) for a, b in pairwise(walk) if a != b and b >= 0}
-    return tuple(sorted(steps))
+    return tuple(sorted({(min(a, b), max(a, b)) for a, b in pairwise(walk) if a != b and b >= 0}))
 
 
 def group_walks(bag: Bag) -> list[Group]:

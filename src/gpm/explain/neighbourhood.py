@@ -48,11 +48,8 @@ def build_view(
     places = {node: i for i, node in enumerate(drawn)}
     pairs_of = list(map(pairwise, walks)) if edges is None else edges
     shown = [i for i, walk in enumerate(walks) if weights[i] > 0 and all(v in places for v in walk)]
-    node_weights = _add_up((dict.fromkeys(places[v] for v in walks[i]), weights[i]) for i in shown)
-    edge_weights = _add_up(
-        ({(min(a, b), max(a, b)) for a, b in ((places[a], places[b]) for a, b in pairs_of[i])}, weights[i])
-        for i in shown
-    )
+    node_weights = _add_up(({places[v] for v in walks[i]}, weights[i]) for i in shown)
+    edge_weights = _add_up(({tuple(sorted((places[a], places[b]))) for a, b in pairs_of[i]}, weights[i]) for i in shown)
     there = _find_edges(graph, drawn)
     points = place_nodes(len(drawn), there, [places[v] for v in starts if v in places])
     named = kinds.of_node(drawn) if kinds else [labels(v) if labels else "" for v in drawn]

@@ -126,9 +126,7 @@ class PatternModule(nn.Module):
         return self._last[2]
 
 
-def _build(
-    own: Graph, x: Any, edge_index: Any, edge_attr: Any, edge_weight: Any, batch: Any, *, reads: bool
-) -> Graph:  # fmt: skip
+def _build(own: Graph, x: Any, edge_index: Any, edge_attr: Any, edge_weight: Any, batch: Any, *, reads: bool) -> Graph:
     """Build a graph from PyG's tensors as the run's own was built."""
     if own.edge_weight is not None and edge_weight is None:
         raise GpmError("The run's graph has weights on its edges; give edge_weight too.")

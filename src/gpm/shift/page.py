@@ -34,9 +34,7 @@ def page_text(shift: Shift) -> str:
     domains = (("source", shift.source, shift.source_nodes), ("target", shift.target, shift.target_nodes))
     metric, unit = METRICS[shift.scores.metric].title, "attention" if shift.attention else "patterns"
     last = "<span>attention</span>" if shift.attention else ""
-    lengths = (
-        [f"{entry.length}", _number(entry.value, _DIGITS), _number(entry.reference, _DIGITS)] for entry in shift.lengths
-    )
+    lengths = ([f"{e.length}", *(_number(value, _DIGITS) for value in (e.value, e.reference))] for e in shift.lengths)
     return assemble_page(
         "gpm.shift",
         title=f"{shift.data}: how far apart",
