@@ -16,10 +16,9 @@ from gpm.shift.distances import (
     find_area,
     find_gap,
     halve,
-    judge,
-    judge_area,
     total_variation,
 )
+from gpm.shift.verdict import judge, judge_area
 
 samples = st.lists(st.integers(0, 9), min_size=1, max_size=40).map(lambda values: np.array(values, dtype=float))
 

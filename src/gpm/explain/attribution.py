@@ -33,23 +33,14 @@ _RIDGE = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """The patterns of a bag, the highest scores first.
-
-    Attributes:
-        bag: The walks.
-        groups: The patterns that they make `[G]`.
-        scores: The score of each `[G]`, in the units of the method.
-        evidence: The rise of the evidence for every class by each pattern `[G, C]`.
-        method: banzhaf, attention, left-out or gradient.
-        target: The explained class.
-    """
+    """The patterns of a bag, the highest scores first."""
 
     bag: Bag
-    groups: tuple[Group, ...]
-    scores: NDArray
-    evidence: NDArray
+    groups: tuple[Group, ...]  # the patterns `[G]`
+    scores: NDArray  # of each `[G]`, in the units of the method
+    evidence: NDArray  # the rise of the evidence for every class by each pattern `[G, C]`
     method: Method
-    target: int
+    target: int  # the explained class
 
     def edges(self, top: int) -> dict[tuple[int, int], float]:
         """Sum the scores of the best patterns over each edge."""

@@ -35,51 +35,31 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Bag:
-    """The W walks of an instance. The prediction is the mean over the parts in which the model reads them.
-
-    Attributes:
-        predictor, task: The model on its graph, and the meaning of its logits.
-        walks, scales: Nodes of the walks `[W, L+1]`, -1 past the end, and their lengths `[W]`.
-        parts: The same walks, encoded, in the same order.
-        hidden: A link's own edge, which no pattern sees; else None.
-    """
+    """The W walks of an instance. The prediction is the mean over the parts in which the model reads them."""
 
     predictor: Predictor
     task: Task
-    walks: NDArray[np.int64]
-    scales: NDArray[np.int64]
-    parts: tuple[Part, ...]
-    hidden: tuple[int, int] | None = None
+    walks: NDArray[np.int64]  # nodes of the walks `[W, L+1]`, -1 past the end
+    scales: NDArray[np.int64]  # their lengths `[W]`
+    parts: tuple[Part, ...]  # the same walks, encoded, in the same order
+    hidden: tuple[int, int] | None = None  # a link's own edge, which no pattern sees
 
     @classmethod
     @torch.no_grad()
     def draw(
-        cls,
-        predictor: Predictor,
-        task: Task,
-        instance: NDArray,
-        *,
-        seed: int | None = None,
-        graph: Graph | None = None,
-        maps: TokenMaps | None = None,
-    ) -> Bag:
-        """Draw and encode the patterns that the prediction of an instance reads.
-
-        Args:
-            predictor, task: The model on its graph, and the meaning of its logits.
-            instance: A node or graph `[1]`, or a pair `[1, 2]`.
-            seed: Seed of the walks; by default the model's own.
-            graph: Another graph to walk on, with the same nodes and edge ids.
-            maps: The maps of all nodes, if many bags are to be drawn.
+        cls, predictor: Predictor, task: Task, instance: NDArray, *, seed: int | None = None,
+        graph: Graph | None = None, maps: TokenMaps | None = None,
+    ) -> Bag:  # fmt: skip
+        """Draw and encode the patterns that the prediction of an instance (a node or graph `[1]`, or a pair `[1, 2]`)
+        reads; with another seed, on another graph with the same nodes and edge ids, or with the maps of all nodes.
         """
         if seed is not None or graph is not None:
             own = predictor.tokenizer
             predictor = replace(predictor, tokenizer=own.redraw(own.seed if seed is None else seed, graph))
         if isinstance(predictor.model, LinkPatternMachine) and predictor.model.pair == "product":
             predictor = replace(predictor, forbid=False)  # its ends are embedded each on its own
-        hidden = None
-        if predictor.level == "link" and predictor.forbid:
-            hidden = int(instance.min()), int(instance.max())
+        hides = predictor.level == "link" and predictor.forbid
+        hidden = (int(instance.min()), int(instance.max())) if hides else None
         count, rounds = predictor.portion()
         walks, scales, parts = [], [], []
         with evaluating(predictor.model):
@@ -101,8 +81,7 @@ class Bag:
         weight = weight.to(self.parts[0].encoded)
         heads = self.predictor.model.options.heads or 1
         largest = max(p.encoded.shape[0] * max(p.encoded.shape[1], heads * p.encoded.shape[0]) for p in self.parts)
-        rows = [self._weigh(some) for some in torch.split(weight, max(1, MOST_NUMBERS // largest))]
-        return torch.cat(rows)
+        return torch.cat([self._weigh(some) for some in torch.split(weight, max(1, MOST_NUMBERS // largest))])
 
     def _weigh(self, weight: Tensor) -> Tensor:
         pieces = torch.split(weight, [len(part.encoded) for part in self.parts], 1)
@@ -196,17 +175,11 @@ def _join(one: Part, kept: NDArray, two: Part, put: NDArray) -> Part:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Walks through the same subgraph: a pattern.
+    """Walks through the same subgraph: a pattern."""
 
-    Attributes:
-        walks: Their indices in the bag.
-        nodes: The nodes of the subgraph, in the order of the first walk.
-        edges: Its edges as the model sees them, as pairs of nodes, the smaller first.
-    """
-
-    walks: NDArray[np.int64]
-    nodes: tuple[int, ...]
-    edges: tuple[tuple[int, int], ...]
+    walks: NDArray[np.int64]  # their indices in the bag
+    nodes: tuple[int, ...]  # in the order of the first walk
+    edges: tuple[tuple[int, int], ...]  # as the model sees them, as pairs of nodes, the smaller first
 
     @property
     def key(self) -> tuple[frozenset[int], tuple[tuple[int, int], ...]]:
@@ -224,8 +197,7 @@ class Group:
 
 def crossed(walk: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """Return the edges that a walk crosses, each once, the smaller node first; a step in place crosses none."""
-    steps = {(min(a, b), max(a, b)) for a, b in pairwise(walk) if a != b and b >= 0}
-    return tuple(sorted(steps))
+    return tuple(sorted({(min(a, b), max(a, b)) for a, b in pairwise(walk) if a != b and b >= 0}))
 
 
 def group_walks(bag: Bag) -> list[Group]:

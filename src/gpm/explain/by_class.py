@@ -50,28 +50,16 @@ class _Vocabulary:
 
 @alone()
 def survey(
-    run: OpenedRun,
-    *,
-    part: str = "test",
-    most: int = MOST,
-    top: int = 10,
-    method: Method = "auto",
+    run: OpenedRun, *, part: str = "test", most: int = MOST, top: int = 10, method: Method = "auto",
     progress: bool = False,
-) -> Overview:
+) -> Overview:  # fmt: skip
     """Find the shapes that the predictions of a split rest on.
 
     For each instance, the scores of the patterns that speak for its prediction are scaled to sum to 1, and summed by
     shape. Their mean over the instances of a class is compared with the share of the drawn walks that have the shape;
     the ratio of the two is the lift. Intervals are from 1,000 resamples of the instances; shapes that occur in fewer
-    than three instances are left out.
-
-    Args:
-        run: A trained run.
-        part: train, val or test.
-        most: Largest number of instances, spread evenly over the split.
-        top: Shapes per class, the heaviest first.
-        method: As for a single explanation.
-        progress: Show a progress bar.
+    than three instances are left out. At most `most` instances, spread evenly over the split, are explained, and the
+    `top` heaviest shapes of a class are kept.
     """
     if min(whole_number(most, "most"), whole_number(top, "top")) < 1:
         raise GpmError(f"most and top must be at least 1, got {most} and {top}.")

@@ -18,17 +18,11 @@ _PAIRS = {("CN", "triple"): "cyano group", ("CO", "double"): "carbonyl group"}
 def name_chemical(
     adjacency: NDArray, kinds: Sequence[str], bonds: Bonds | None = None, flat: Sequence[bool] | None = None
 ) -> str | None:
-    """Name a ring or a functional group; return None for any other pattern.
+    """Name a ring or a functional group by its edges `[n, n]` and elements `[n]`; return None for any other pattern.
 
-    Bonds, if they are known, must fit the name. Without them the name is that of the most likely group, and patterns
-    that only bonds can tell apart have no name.
-
-    Args:
-        adjacency: Edges of the pattern `[n, n]`, undirected.
-        kinds: Elements of its atoms `[n]`.
-        bonds: single, double, triple or aromatic, by the two ends, the lower first.
-        flat: Atoms with an aromatic bond, or a double bond to C or N, anywhere in the molecule `[n]`; by default only
-            the bonds of the pattern count.
+    Bonds (single, double, triple or aromatic, by the two ends, the lower first), if known, must fit the name. Without
+    them the name is that of the most likely group, and patterns that only bonds can tell apart have no name. Flat atoms
+    `[n]` have an aromatic bond, or a double bond to C or N, anywhere in the molecule; by default, in the pattern.
     """
     if bonds is not None and flat is None:
         ends = {end for pair, bond in bonds.items() if bond in ("double", "aromatic") for end in pair}

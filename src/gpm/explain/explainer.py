@@ -31,15 +31,9 @@ OTHER_CLASSES, OTHER_PATTERNS = 4, 5  # classes that a page can switch to, and p
 
 @alone()
 def explain(
-    run: OpenedRun,
-    name: Any,
-    *,
-    top: int = 10,
-    method: Method = "auto",
-    target: str | int | None = None,
-    draws: int = DRAWS,
-    room: int = ROOM,
-) -> Explanation:
+    run: OpenedRun, name: Any, *, top: int = 10, method: Method = "auto", target: str | int | None = None,
+    draws: int = DRAWS, room: int = ROOM,
+) -> Explanation:  # fmt: skip
     """Find the patterns that a prediction rests on.
 
     Args:
@@ -152,15 +146,11 @@ def measure_trust(ranking: Ranking, instance: NDArray, others: list[Bag], top: i
     again = [rank_patterns(other, ranking.method, ranking.target).by_pattern(top) for other in others]
     scores = [ranking.by_pattern(top), *again]
     return Trust(
-        deletion=deletion,
-        insertion=trace(ranking, INSERTED, insert=True, seed=seed),
-        edges=trace_edges(ranking, instance, seed=seed),
-        drop=deletion.top[0] - deletion.top[tenth],
-        random_drop=deletion.random[0] - deletion.random[tenth],
-        stability=agree(scores),
-        overlap=overlap(scores),
+        deletion=deletion, insertion=trace(ranking, INSERTED, insert=True, seed=seed),
+        edges=trace_edges(ranking, instance, seed=seed), drop=deletion.top[0] - deletion.top[tenth],
+        random_drop=deletion.random[0] - deletion.random[tenth], stability=agree(scores), overlap=overlap(scores),
         draws=len(others),
-    )
+    )  # fmt: skip
 
 
 def _describe(

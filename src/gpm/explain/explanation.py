@@ -16,37 +16,25 @@ def spell_name(name: object) -> str:
 
 @dataclass(frozen=True)
 class ScoredPattern:
-    """A subgraph that walks passed through, and its effect on a prediction.
+    """A subgraph that walks passed through, and its effect on a prediction."""
 
-    Attributes:
-        walk: A walk along it, from its start, as indices of the view's nodes.
-        names: The names of these nodes.
-        edges: Its edges as the model sees them, as pairs of indices: those that the walk crossed and, with topologies
-            that read them, the others among its nodes.
-        shape: Name of the shape.
-        content: The types of its nodes, such as atoms: "C6", "O-N-O"; empty without types.
-        scale, count: Length of the walk, and number of walks through exactly this subgraph.
-        score: Its score, in the units of the method.
-        spread, again: Standard deviation and mean of the score when the other patterns are drawn again. Unlike the
-            score, the mean is not biased by choosing the best of many patterns.
-        without: The prediction of the explained class without it: a probability, or a value.
-        argues: The index of the class it speaks for; for a value, 1 if it raises the value, else 0.
-        evidence: Its effect on the log-odds of each class, or on the value `[C]`.
-    """
-
-    walk: tuple[int, ...]
-    names: tuple[str, ...]
+    walk: tuple[int, ...]  # a walk along it, from its start, as indices of the view's nodes
+    names: tuple[str, ...]  # of these nodes
+    # Edges as the model sees them: those that the walk crossed and, with topologies that read them, the others among
+    # its nodes.
     edges: tuple[tuple[int, int], ...]
     shape: str
-    content: str
-    scale: int
-    count: int
-    score: float
+    content: str  # the types of its nodes, such as atoms: "C6", "O-N-O"; empty without types
+    scale: int  # length of the walk
+    count: int  # walks through exactly this subgraph
+    score: float  # in the units of the method
+    # Standard deviation and mean of the score when the other patterns are drawn again. Unlike the score, the mean is
+    # not biased by choosing the best of many patterns.
     spread: float
     again: float
-    without: float
-    argues: int
-    evidence: tuple[float, ...]
+    without: float  # the prediction of the explained class without it: a probability, or a value
+    argues: int  # the index of the class it speaks for; for a value, 1 if it raises the value, else 0
+    evidence: tuple[float, ...]  # its effect on the log-odds of each class, or on the value `[C]`
 
     @property
     def label(self) -> str:
@@ -56,24 +44,15 @@ class ScoredPattern:
 
 @dataclass(frozen=True)
 class ViewNode:
-    """A node of the drawn neighbourhood.
-
-    Attributes:
-        name: Its name.
-        x, y: Position in the unit square.
-        kind: Its type, such as the symbol of an element; else its known label; empty if it has neither.
-        features: A few of its features, by name.
-        start: True if it is, or belongs to, the explained instance.
-        weight: Weight of the shown patterns through it, 0 to 1.
-    """
+    """A node of the drawn neighbourhood."""
 
     name: str
-    x: float
+    x: float  # position in the unit square
     y: float
-    kind: str = ""
-    features: tuple[tuple[str, float], ...] = ()
-    start: bool = False
-    weight: float = 0.0
+    kind: str = ""  # its type, such as the symbol of an element; else its known label; empty if it has neither
+    features: tuple[tuple[str, float], ...] = ()  # a few of them, by name
+    start: bool = False  # it is, or belongs to, the explained instance
+    weight: float = 0.0  # of the shown patterns through it, 0 to 1
 
 
 @dataclass(frozen=True)
@@ -88,59 +67,36 @@ class ViewEdge:
 
 @dataclass(frozen=True)
 class View:
-    """The neighbourhood that is drawn: all nodes of the shown patterns, and others near them.
-
-    Attributes:
-        nodes, edges: The drawn nodes and edges; an undirected edge once.
-        hidden: Number of nodes that are as near but for which there was no room.
-        atoms: Node types are elements.
-    """
+    """The neighbourhood that is drawn: all nodes of the shown patterns, and others near them."""
 
     nodes: tuple[ViewNode, ...]
-    edges: tuple[ViewEdge, ...]
-    hidden: int = 0
-    atoms: bool = False
+    edges: tuple[ViewEdge, ...]  # an undirected edge once
+    hidden: int = 0  # nodes that are as near but for which there was no room
+    atoms: bool = False  # node types are elements
 
 
 @dataclass(frozen=True)
 class Curve:
-    """The prediction as patterns are left out (deletion) or put in (insertion), the best first.
+    """The prediction as patterns are left out (deletion) or put in (insertion), the best first."""
 
-    Attributes:
-        share: Share of the patterns left out or put in; for edges, the number of patterns whose edges are forbidden.
-        top: The prediction of the explained class.
-        random: The mean prediction with random walks instead, as many of every length; for edges, random patterns.
-        spread: Its standard deviation over draws.
-    """
-
-    share: tuple[float, ...]
-    top: tuple[float, ...]
-    random: tuple[float, ...]
-    spread: tuple[float, ...]
+    share: tuple[float, ...]  # of the patterns; for edges, the number of patterns whose edges are forbidden
+    top: tuple[float, ...]  # the prediction of the explained class
+    random: tuple[float, ...]  # its mean with random walks instead, as many of every length; for edges, random patterns
+    spread: tuple[float, ...]  # the standard deviation of that over draws
 
 
 @dataclass(frozen=True)
 class Trust:
-    """Measures of how far an explanation can be trusted.
+    """Measures of how far an explanation can be trusted."""
 
-    Attributes:
-        deletion, insertion: Patterns left out or put in, the highest scores first.
-        edges: The edges of the best patterns forbidden to the walks, which are drawn again.
-        drop: Fall of the prediction without the best tenth of the patterns.
-        random_drop: The mean fall without as many random walks of every length.
-        stability: Agreement of the best patterns' scores when all are drawn again: mean cosine over pairs of draws.
-        overlap: Share of the best patterns that two draws have in common, of those that either has.
-        draws: Number of such draws.
-    """
-
-    deletion: Curve
-    insertion: Curve
-    edges: Curve
-    drop: float
-    random_drop: float
-    stability: float
-    overlap: float
-    draws: int
+    deletion: Curve  # patterns left out, the highest scores first
+    insertion: Curve  # patterns put in
+    edges: Curve  # the edges of the best patterns forbidden to the walks, which are drawn again
+    drop: float  # fall of the prediction without the best tenth of the patterns
+    random_drop: float  # the mean fall without as many random walks of every length
+    stability: float  # agreement of the best patterns' scores when all are drawn again: mean cosine over pairs of draws
+    overlap: float  # share of the best patterns that two draws have in common, of those that either has
+    draws: int  # number of such draws
 
 
 @dataclass(frozen=True)
@@ -213,34 +169,22 @@ class Explanation:
 
 @dataclass(frozen=True)
 class ShapeShare:
-    """The share of the evidence that a shape carries in one class, against its share of the drawn patterns.
+    """The share of the evidence that a shape carries in one class, against its share of the drawn patterns."""
 
-    Attributes:
-        predicted: The name of the class; `ALL` for all together.
-        shape, content: Name of the shape, and the types of its nodes.
-        carried: Share of the evidence that patterns of this shape carry, the mean over instances.
-        low, high: Its 95% interval, over resampled instances.
-        chance: Share of the drawn patterns that have this shape.
-        lift, lift_low, lift_high: carried / chance, and its 95% interval.
-        nodes, edges: Number of nodes, and the edges among them.
-        kinds: Types of those nodes, or empty.
-        example: The names of the nodes of one such pattern.
-    """
-
-    predicted: str
+    predicted: str  # the name of the class; `ALL` for all together
     shape: str
-    content: str
-    carried: float
-    low: float
+    content: str  # the types of its nodes
+    carried: float  # share of the evidence that patterns of this shape carry, the mean over instances
+    low: float  # its 95% interval, over resampled instances
     high: float
-    chance: float
-    lift: float
+    chance: float  # share of the drawn patterns that have this shape
+    lift: float  # carried / chance, and its 95% interval
     lift_low: float
     lift_high: float
-    nodes: int
+    nodes: int  # number of nodes, and the edges among them
     edges: tuple[tuple[int, int], ...]
-    kinds: tuple[str, ...]
-    example: tuple[str, ...]
+    kinds: tuple[str, ...]  # types of those nodes, or empty
+    example: tuple[str, ...]  # the names of the nodes of one such pattern
 
     @property
     def label(self) -> str:
@@ -250,20 +194,13 @@ class ShapeShare:
 
 @dataclass(frozen=True)
 class Overview:
-    """The shapes that the predictions of a split rest on, class by class.
-
-    Attributes:
-        data, level, method, part: The data, the kind of instance, the method of attribution and the split.
-        instances: Number of instances by class name; under `ALL` all of them.
-        shares: The heaviest shapes of each class, the heaviest first.
-        atoms: Node types are elements.
-    """
+    """The shapes that the predictions of a split rest on, class by class."""
 
     data: str
     level: str
     method: str
-    part: str
-    instances: dict[str, int]
-    shares: tuple[ShapeShare, ...]
-    atoms: bool = False
+    part: str  # the split
+    instances: dict[str, int]  # number of instances by class name; under `ALL` all of them
+    shares: tuple[ShapeShare, ...]  # the heaviest of each class, the heaviest first
+    atoms: bool = False  # node types are elements
     seed: int = 0

@@ -22,12 +22,9 @@ _FEW = 40  # nodes that are named
 
 
 def save_figure(explanation: Explanation, path: Path, *, top: int = 9) -> None:
-    """Draw an explanation to a .png, .svg or .pdf file; an older file stays until the new one is complete.
+    """Draw an explanation to a .png, .svg or .pdf file, with at most `top` patterns, the highest scores first.
 
-    Args:
-        explanation: The explanation.
-        path: The file.
-        top: Largest number of patterns to show, the highest scores first.
+    An older file stays until the new one is complete.
     """
     if whole_number(top, "top") < 1:
         raise GpmError(f"top must be at least 1, got {top}.")

@@ -74,13 +74,8 @@ def new_sheet(
 ) -> Iterator[Sheet]:  # fmt: skip
     """Open a sheet to draw on; when the block ends without an error, the sheet replaces the file.
 
-    Args:
-        path: A .png, .svg or .pdf file.
-        width, height: Size of what is drawn in the block, in inches.
-        title, lines: Text above it.
-        key: How to read the figure, below it.
-        legend: Names, colours and markers, above the key.
-        count: Number of drawn patterns.
+    Width and height in inches are those of what is drawn in the block; title and lines stand above it, the key that
+    says how to read it below, after a legend of names, colours and markers. `count` patterns are drawn.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure

@@ -35,7 +35,8 @@ def place_nodes(num_nodes: int, edges: NDArray, starts: Sequence[int]) -> NDArra
     points = np.empty((num_nodes, 2))
     for nodes, placed in zip(members, _pack(boxes), strict=True):
         points[nodes] = placed
-    return _fit(points)
+    points -= (points.max(axis=0) + points.min(axis=0)) / 2
+    return np.clip(0.5 + points / max(float(np.ptp(points, axis=0).max()), 1e-9), 0, 1)
 
 
 def places(nodes: int, edges: Iterable[tuple[int, int]]) -> NDArray:
@@ -133,9 +134,3 @@ def _pack(parts: list[NDArray]) -> list[NDArray]:
         moved.append(points - [points[:, 0].min(), points[:, 1].max()] + [x, y])
         x, height = x + size[0], max(height, size[1])
     return moved
-
-
-def _fit(points: NDArray) -> NDArray:
-    """Move and scale positions into the middle of the unit square."""
-    points = points - (points.max(axis=0) + points.min(axis=0)) / 2
-    return np.clip(0.5 + points / max(float(np.ptp(points, axis=0).max()), 1e-9), 0, 1)

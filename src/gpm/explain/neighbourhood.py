@@ -21,17 +21,10 @@ _MOST_SEEN = 200_000  # neighbours that are read for one hop: hubs may have mill
 
 
 def build_view(
-    graph: Graph,
-    starts: Sequence[int],
-    patterns: Sequence[Sequence[int]],
-    weights: Sequence[float],
-    *,
-    edges: Sequence[Sequence[tuple[int, int]]] | None = None,
-    level: str,
-    room: int = 120,
-    kinds: Kinds | None = None,
+    graph: Graph, starts: Sequence[int], patterns: Sequence[Sequence[int]], weights: Sequence[float], *,
+    edges: Sequence[Sequence[tuple[int, int]]] | None = None, level: str, room: int = 120, kinds: Kinds | None = None,
     labels: Callable[[int], str] | None = None,
-) -> tuple[View, dict[int, int]]:
+) -> tuple[View, dict[int, int]]:  # fmt: skip
     """Choose the nodes to draw, place them, and weigh them by the patterns through them.
 
     A graph task draws the whole graph, if it has at most 500 nodes. Else the starts and the nodes of the patterns are
@@ -40,13 +33,10 @@ def build_view(
     lightest patterns that do not fit are left out, and their nodes are not among the returned indices.
 
     Args:
-        graph: The walked graph.
         starts: The explained nodes; in a graph task, any or all of its nodes.
-        patterns, weights: Walks along the patterns, and their weights, of which negative ones count nothing.
+        patterns, weights: Walks along the patterns, and their weights; negative ones count nothing.
         edges: The edges of each pattern; by default those that its walk crosses.
-        level: node, link or graph.
-        room: Number of nodes to draw if the patterns do not need more.
-        kinds, labels: The types of nodes and edges; or a function that returns the known label of a node.
+        labels: A function that returns the known label of a node, to show where there are no kinds.
 
     Returns:
         The view, and the index in it of each drawn node of the graph.
@@ -58,8 +48,8 @@ def build_view(
     places = {node: i for i, node in enumerate(drawn)}
     pairs_of = list(map(pairwise, walks)) if edges is None else edges
     shown = [i for i, walk in enumerate(walks) if weights[i] > 0 and all(v in places for v in walk)]
-    node_weights = _add_up((dict.fromkeys(places[v] for v in walks[i]), weights[i]) for i in shown)
-    edge_weights = _add_up((_place_pairs(pairs_of[i], places), weights[i]) for i in shown)
+    node_weights = _add_up(({places[v] for v in walks[i]}, weights[i]) for i in shown)
+    edge_weights = _add_up(({tuple(sorted((places[a], places[b]))) for a, b in pairs_of[i]}, weights[i]) for i in shown)
     there = _find_edges(graph, drawn)
     points = place_nodes(len(drawn), there, [places[v] for v in starts if v in places])
     named = kinds.of_node(drawn) if kinds else [labels(v) if labels else "" for v in drawn]
@@ -138,12 +128,6 @@ def _find_edges(graph: Graph, drawn: list[int]) -> NDArray[np.int64]:
         pairs.append(np.stack([np.minimum(i, there), np.maximum(i, there)], axis=1))
     edges = np.unique(np.concatenate(pairs), axis=0)
     return edges[edges[:, 0] < edges[:, 1]]
-
-
-def _place_pairs(pairs: Iterable[tuple[int, int]], places: dict[int, int]) -> dict[Any, None]:
-    """Turn pairs of nodes into pairs of indices, each once."""
-    ends = [(places[a], places[b]) for a, b in pairs]
-    return dict.fromkeys((min(a, b), max(a, b)) for a, b in ends)
 
 
 def _add_up(parts: Iterable[tuple[Iterable[Any], float]]) -> dict[Any, float]:

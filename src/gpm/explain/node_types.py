@@ -41,18 +41,12 @@ _ROWS = 65_536  # of features that are read at once
 
 @dataclass(frozen=True, eq=False)
 class Kinds:
-    """The types of a graph's nodes and edges, read when needed.
-
-    Attributes:
-        graph: Its features hold the types: as categories in the first column, or one-hot.
-        nodes, edges: Names of the types of nodes and of edges; empty if edges have none.
-        atoms: Nodes are atoms, their types elements, and edges bonds.
-    """
+    """The types of a graph's nodes and edges, read when needed from its features: the first column, or one-hot."""
 
     graph: Graph
-    nodes: tuple[str, ...]
-    edges: tuple[str, ...] = ()
-    atoms: bool = False
+    nodes: tuple[str, ...]  # names of the types
+    edges: tuple[str, ...] = ()  # empty if edges have none
+    atoms: bool = False  # nodes are atoms, their types elements, and edges bonds
 
     def of_node(self, nodes: ArrayLike) -> list[str]:
         """Return the types of nodes; empty where a type has no name."""
@@ -90,11 +84,7 @@ def find_kinds(data: TaskData, source: str) -> Kinds | None:
     """Find the types of a collection's nodes: elements if their numbering is known, else t0, t1, and so on.
 
     Elements are known for tables of molecules, MoleculeNet, ZINC and MUTAG. Nodes of other collections have types if
-    their features are one category, or one-hot, with at most 64 values.
-
-    Args:
-        data: The explained data.
-        source: The name of a dataset, or the file, that it was loaded from.
+    their features are one category, or one-hot, with at most 64 values. `source` is the dataset or file of the data.
     """
     graph = data.graph
     if graph.x is None or graph.graph_ptr is None or sp.issparse(graph.x):
@@ -108,16 +98,15 @@ def find_kinds(data: TaskData, source: str) -> Kinds | None:
 def name_pattern(adjacency: NDArray, nodes: Sequence[int], kinds: Kinds | None = None) -> tuple[str, str]:
     """Name a pattern by its edges `[n, n]`, and spell the types of its nodes: "benzene-like ring", "C6"."""
     edges = np.array(adjacency, dtype=np.bool_)
-    if kinds is None:
-        return _name(edges.tobytes(), ("",) * len(edges), None, None)
-    if not kinds.atoms:
-        return _name(edges.tobytes(), tuple(kinds.of_node(nodes)), None, None)
+    types = ("",) * len(edges) if kinds is None else tuple(kinds.of_node(nodes))
+    if kinds is None or not kinds.atoms:
+        return _name(edges.tobytes(), types, None, None)
     a, b = np.nonzero(np.triu(edges, 1))
     at = np.asarray(nodes, dtype=np.int64)
     bonds = tuple(kinds.of_edge(at[a], at[b]))
     # only a ring without aromatic bonds needs a closer look
     flat = tuple(map(kinds.is_flat, nodes)) if len(a) >= len(edges) and "aromatic" not in bonds else None
-    return _name(edges.tobytes(), tuple(kinds.of_node(nodes)), bonds if any(bonds) else None, flat)
+    return _name(edges.tobytes(), types, bonds if any(bonds) else None, flat)
 
 
 @lru_cache(maxsize=100_000)

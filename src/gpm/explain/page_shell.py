@@ -29,14 +29,7 @@ def read_asset(package: str, name: str) -> str:
 
 
 def assemble_page(package: str, *, title: str, style: str, script: str = "", **content: str) -> str:
-    """Fill the shell with the body in `page.html` of a package.
-
-    Args:
-        package: The package whose `web` folder holds the body.
-        title: Plain text.
-        style, script: Texts of the stylesheet and of the script.
-        content: HTML by the placeholders of the body.
-    """
+    """Fill the shell with the body in `web/page.html` of a package, and that with HTML by placeholder."""
     title = html.escape(title)
     allowed = f"style-src {_digest(style)}; " + (f"script-src {_digest(script)}; " if script else "")
     body = Template(read_asset(package, "page.html").rstrip("\n")).substitute(content, title=title, script=script)

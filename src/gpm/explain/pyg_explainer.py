@@ -85,16 +85,9 @@ class PatternModule(nn.Module):
         return (logits if self.output is None else logits[:, [self.output]]).to(edge_index.device)
 
     def open(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_attr: Tensor | None = None,
-        *,
-        edge_weight: Tensor | None = None,
-        edge_label_index: Tensor | None = None,
-        batch: Tensor | None = None,
-        instances: Tensor | None = None,
-    ) -> tuple[Predictor, NDArray[np.int64]]:
+        self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None, *, edge_weight: Tensor | None = None,
+        edge_label_index: Tensor | None = None, batch: Tensor | None = None, instances: Tensor | None = None,
+    ) -> tuple[Predictor, NDArray[np.int64]]:  # fmt: skip
         """Return the model on a graph, and the inputs to predict: nodes or graphs `[B]`, or pairs `[B, 2]`.
 
         Args:
@@ -133,9 +126,7 @@ class PatternModule(nn.Module):
         return self._last[2]
 
 
-def _build(
-    own: Graph, x: Any, edge_index: Any, edge_attr: Any, edge_weight: Any, batch: Any, *, reads: bool
-) -> Graph:  # fmt: skip
+def _build(own: Graph, x: Any, edge_index: Any, edge_attr: Any, edge_weight: Any, batch: Any, *, reads: bool) -> Graph:
     """Build a graph from PyG's tensors as the run's own was built."""
     if own.edge_weight is not None and edge_weight is None:
         raise GpmError("The run's graph has weights on its edges; give edge_weight too.")
@@ -186,11 +177,8 @@ def _equal(one: Any, two: Any) -> bool:
 class PatternExplanation(Explanation):  # type: ignore[misc]
     """PyG's explanation with the patterns behind its masks.
 
-    A subgraph keeps the patterns whose nodes are all in it, by their ids there.
-
-    Attributes:
-        patterns: Nodes along a walk through each pattern `[P, L+1]`, -1 past the end.
-        pattern_score: The score of each `[P]`, descending, in the units of the method.
+    `patterns` are the nodes along a walk through each pattern `[P, L+1]`, -1 past the end; `pattern_score` their scores
+    `[P]`, descending, in the units of the method. A subgraph keeps the patterns whose nodes are all in it.
     """
 
     def is_edge_attr(self, key: str) -> bool:
@@ -244,15 +232,9 @@ class PatternExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         return True
 
     def forward(
-        self,
-        model: nn.Module,
-        x: Tensor,
-        edge_index: Tensor,
-        *,
-        target: Tensor,
-        index: int | Tensor | None = None,
+        self, model: nn.Module, x: Tensor, edge_index: Tensor, *, target: Tensor, index: int | Tensor | None = None,
         **kwargs: Any,
-    ) -> PatternExplanation:
+    ) -> PatternExplanation:  # fmt: skip
         """Explain the predictions `index`, by default all, of a `PatternModule`; `kwargs` are those of its `open`."""
         module = self._check(model)
         predictor, inputs = module.open(x, edge_index, **kwargs)
@@ -272,11 +254,10 @@ class PatternExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         """Refuse a model that does not match the settings."""
         if not isinstance(model, PatternModule):
             raise GpmError(f"PatternExplainer explains a PatternModule(run), not a {kind_of(model)}.")
-        settings = {name: getattr(self.model_config, name).value for name in ("mode", "task_level", "return_type")}
         mine = {"mode": model.mode, "task_level": LEVELS[model.level], "return_type": model.return_type}
         for name, value in mine.items():
-            if settings[name] != value:
-                raise GpmError(f"The model_config has {name} {settings[name]!r}, but the model's is {value!r}.")
+            if (setting := getattr(self.model_config, name).value) != value:
+                raise GpmError(f"The model_config has {name} {setting!r}, but the model's is {value!r}.")
         if model.mode != "multiclass_classification" and model.output is None and model.task.outputs > 1:
             raise GpmError(f"The model has {model.task.outputs} outputs; choose one with PatternModule(run, output=0).")
         return model

@@ -60,11 +60,7 @@ def tell_trust(explanation: Explanation) -> list[str]:
 
 
 def save_explanations(explanations: Sequence[Explanation], folder: Path) -> Path:
-    """Write explanations as JSON, as a table of patterns, as figures (PNG and SVG) and as one page.
-
-    Returns:
-        The page.
-    """
+    """Write explanations as JSON, as a table of patterns, as figures (PNG and SVG) and as one page; return the page."""
     from gpm.explain.figure import save_figure
     from gpm.explain.page import write_page
 
@@ -126,11 +122,7 @@ def tell_overview(overview: Overview) -> list[str]:
 
 
 def save_overview(overview: Overview, folder: Path) -> Path:
-    """Write an overview as JSON, as a table and as figures (PNG and SVG).
-
-    Returns:
-        The PNG.
-    """
+    """Write an overview as JSON, as a table and as figures (PNG and SVG); return the PNG."""
     from gpm.explain.overview_figure import save_overview_figure
 
     for kind in ("svg", "png"):

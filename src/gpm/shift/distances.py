@@ -13,11 +13,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from gpm.random_bits import make_key
-from gpm.shift.result import Word
 
 HALVINGS = 10  # random halvings of the source, and of the target, over which distances are averaged
-CLEAR, SLIGHT = (0.1, 2.0), (0.03, 1.3)  # at least so much above the reference, and so many times as much
-CLEAR_AUC, SLIGHT_AUC = 0.75, 0.6
 DECAY = 0.01  # weight decay of the classifier, for columns with mean 0 and variance 1
 STEPS = 200
 
@@ -87,31 +84,11 @@ def _moments(values: Any) -> tuple[NDArray, NDArray]:
     return tuple(np.asarray(each.mean(axis=0), dtype=np.float64).reshape(-1) for each in (values, squares))  # type: ignore[return-value]
 
 
-def judge(value: float, reference: float) -> Word:
-    """Call a distance clear if it is 0.1 above the reference and twice as large, slight if 0.03 and 1.3 times."""
-
-    def exceeds(least: float, times: float) -> bool:
-        return value - reference >= least and value >= times * reference
-
-    return "clear" if exceeds(*CLEAR) else "slight" if exceeds(*SLIGHT) else "none"
-
-
-def judge_area(value: float) -> Word:
-    """Call a difference that a classifier sees clear from an AUC of 0.75 on, and slight from 0.6 on."""
-    return "clear" if value >= CLEAR_AUC else "slight" if value >= SLIGHT_AUC else "none"
-
-
 def cross_fit(x: NDArray, away: NDArray, fold: NDArray, used: NDArray) -> tuple[NDArray[np.float64], float]:
-    """Fit a logistic regression of the domain on one half of the nodes and score the other half, and vice versa.
+    """Fit a logistic regression of the domain on one half (a fold) of the nodes and score the other, and vice versa.
 
-    Args:
-        x: Features or embeddings of the nodes `[n, d]`.
-        away: Nodes of the target `[n]`.
-        fold: The half of each node, 0 or 1 `[n]`.
-        used: Nodes that are fitted on and count in the AUC `[n]`; the others are scored alone.
-
-    Returns:
-        Log-odds that each node is of the target `[n]`, and the mean AUC of the halves: 0.5 for a guess.
+    Only the nodes `used` are fitted on and count in the AUC. Returns the log-odds `[n]` that each node is of the target
+    (away), and the mean AUC of the halves: 0.5 for a guess.
     """
     scores, areas = np.zeros(len(x)), []
     for half in (0, 1):

@@ -12,6 +12,7 @@ from gpm.shift.verdict import RULES, TITLES
 from gpm.tasks.metrics import METRICS
 
 _BOX, _DOT = 52, 4.2  # side of a drawn topology, and radius of a node
+_DIGITS, _PERCENT = "{:.3f}", "{:.1%}"
 _UNITS = {"features": " SD"}
 _MEANING = {
     "degrees": "how many neighbours nodes have",
@@ -33,7 +34,7 @@ def page_text(shift: Shift) -> str:
     domains = (("source", shift.source, shift.source_nodes), ("target", shift.target, shift.target_nodes))
     metric, unit = METRICS[shift.scores.metric].title, "attention" if shift.attention else "patterns"
     last = "<span>attention</span>" if shift.attention else ""
-    lengths = ([f"{entry.length}", _digits(entry.value), _digits(entry.reference)] for entry in shift.lengths)
+    lengths = ([f"{e.length}", *(_number(value, _DIGITS) for value in (e.value, e.reference))] for e in shift.lengths)
     return assemble_page(
         "gpm.shift",
         title=f"{shift.data}: how far apart",
@@ -43,14 +44,14 @@ def page_text(shift: Shift) -> str:
             f'<span class="{kind}"><i class="dot"></i>{kind}: {html.escape(name)}, {_number(count)} nodes</span>'
             for kind, name, count in domains
         ),
-        seed=_number(shift.seed, str(shift.seed)),
+        seed=_number(shift.seed, "{}"),
         distances="".join(_show_distance(distance, shift) for distance in shift.distances),
         columns=_list_columns(shift),
         lengths=_table(["steps", "distance", "halves of the source"], lengths),
         metric=f"{metric[0].upper()}{metric[1:]}",
         scores=_show_scores(shift),
         unit=unit,
-        shared=_percent(shift.reference_shared),
+        shared=_number(shift.reference_shared, _PERCENT),
         shares=_show_shares("source", shift.source_shares, unit) + _show_shares("target", shift.target_shares, unit),
         most="attended" if shift.attention else "frequent",
         shown=str(len(shift.topologies)),
@@ -68,14 +69,14 @@ def _show_distance(distance: Distance, shift: Shift) -> str:
     value, mark = (2 * each - 1 if area else each for each in (distance.value, distance.reference))
     medians = ""
     if distance.name == "degrees":
-        one, two = (_number(value, f"{value:g}") for value in shift.medians)
+        one, two = (_number(value, "{:g}") for value in shift.medians)
         medians = f". The median is {one} in the source and {two} in the target"
     return _row(
         f'{html.escape(title.capitalize())}<span class="tag {distance.word}">{distance.word}</span>',
-        f"{_digits(distance.value)}{_UNITS.get(distance.name, '')}",
+        f"{_number(distance.value, _DIGITS)}{_UNITS.get(distance.name, '')}",
         _meter(value, mark, f"{title}: {distance.value:.3f}"),
         f"{_MEANING[distance.name].capitalize()}{medians}. {html.escape(distance.measure)}; "
-        f"halves of the source: {_digits(distance.reference)}.",
+        f"halves of the source: {_number(distance.reference, _DIGITS)}.",
     )
 
 
@@ -83,8 +84,8 @@ def _list_columns(shift: Shift) -> str:
     if not shift.columns:
         return ""
     rows = [
-        [html.escape(column.name), *(_number(value, f"{value:.3g}") for value in (column.source, column.target)),
-         _number(column.difference, f"{column.difference:+.2f} SD")]
+        [html.escape(column.name), *(_number(value, "{:.3g}") for value in (column.source, column.target)),
+         _number(column.difference, "{:+.2f} SD")]
         for column in shift.columns
     ]  # fmt: skip
     head = ["column", f"mean, {_SOURCE}", f"mean, {_TARGET}", "difference"]
@@ -107,7 +108,7 @@ def _show_scores(shift: Shift) -> str:
         show("target", "Target, test split", scores.target, f"{_number(scores.target_count)} nodes"),
     ]
     for rank, group in zip(_RANKS, scores.groups, strict=True):
-        away = f"called target with probability {_number(group.away, f'{group.away:.2f}')} on average"
+        away = f"called target with probability {_number(group.away, '{:.2f}')} on average"
         rows.append(show("target", rank, group.score, f"{_number(group.count)} nodes, {away}"))
     better = "" if metric.larger else " Lower is better."
     return (
@@ -125,9 +126,9 @@ def _show_shares(kind: str, share: Shares, unit: str) -> str:
         at += value
     return _row(
         f"{kind.capitalize()}: {unit} on shared topologies",
-        _percent(share.shared),
+        _number(share.shared, _PERCENT),
         f'<svg class="meter" viewBox="0 0 100 12" preserveAspectRatio="none" aria-hidden="true">{"".join(bars)}</svg>',
-        f"{_percent(own)} on topologies of the {kind} only, {_percent(other)} on those of the "
+        f"{_number(own, _PERCENT)} on topologies of the {kind} only, {_number(other, _PERCENT)} on those of the "
         f"{'target' if kind == 'source' else 'source'} only",
         f' class="shares {kind}"',
     )
@@ -140,9 +141,9 @@ def _show_topology(topology: TopologyShare, shift: Shift) -> str:
         ("source", topology.source, topology.source_attention),
         ("target", topology.target, topology.target_attention),
     ):
-        shown = "" if attention is None else _number(attention, f"{attention:.2f}")
+        shown = "" if attention is None else _number(attention, "{:.2f}")
         lines += _meter(share / most, None, f"{kind}: {share:.2%}", kind, thin=True)
-        lines += f"<span>{_percent(share)}</span>" + f"<span>{shown}</span>" * shift.attention
+        lines += f"<span>{_number(share, _PERCENT)}</span>" + f"<span>{shown}</span>" * shift.attention
     steps = "1 step" if topology.length == 1 else f"{topology.length} steps"
     walk = f"{'-'.join(map(str, topology.code))}, {steps}" if topology.code else steps
     tag = "" if topology.where == "shared" else f'<span class="tag clear">{topology.where}</span>'
@@ -192,17 +193,9 @@ def _meter(value: float, mark: float | None, label: str, kind: str = "", *, thin
     )
 
 
-def _number(value: float, shown: str = "") -> str:
-    """Show a number, and give it in full to programs that read the page."""
-    return f'<data value="{value!r}">{shown or f"{value:,}"}</data>'
-
-
-def _digits(value: float) -> str:
-    return _number(value, f"{value:.3f}")
-
-
-def _percent(value: float) -> str:
-    return _number(value, f"{value:.1%}")
+def _number(value: float, form: str = "{:,}") -> str:
+    """Show a number in a form, and give it in full to programs that read the page."""
+    return f'<data value="{value!r}">{form.format(value)}</data>'
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

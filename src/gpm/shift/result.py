@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -13,21 +12,13 @@ DIGITS = 6  # of the numbers in a report: differences between threads and comput
 
 @dataclass(frozen=True)
 class Distance:
-    """The distance of the two domains in one respect.
+    """The distance of the two domains in one respect."""
 
-    Attributes:
-        name: degrees, features, topologies, classes (or labels, values), features_auc or embeddings_auc.
-        value: The distance; for the last two, the AUC of a classifier that tells the domains apart.
-        reference: The same between two random halves of the source, between which there is no shift.
-        word: clear, slight or none, see `gpm.shift.distances.judge`.
-        measure: Description of the number.
-    """
-
-    name: str
-    value: float
-    reference: float
-    word: Word
-    measure: str
+    name: str  # degrees, features, topologies, classes (or labels, values), features_auc or embeddings_auc
+    value: float  # the distance; for the last two, the AUC of a classifier that tells the domains apart
+    reference: float  # the same between two random halves of the source, between which there is no shift
+    word: Word  # see `gpm.shift.verdict.judge`
+    measure: str  # description of the number
 
 
 @dataclass(frozen=True)
@@ -62,47 +53,33 @@ class Group:
 
 @dataclass(frozen=True)
 class Scores:
-    """The run's metric by distance.
-
-    Attributes:
-        metric: Its name.
-        source, source_count: On the sampled nodes of the source's validation split, and their number.
-        target, target_count: On the sampled nodes of the target's test split, and their number; None without labels.
-        groups: The same nodes of the target in groups of equal size, the most source-like first.
-    """
+    """The run's metric by distance, on sampled nodes; None without labels."""
 
     metric: str
-    source: float | None
+    source: float | None  # on the source's validation split
     source_count: int
-    target: float | None
+    target: float | None  # on the target's test split
     target_count: int
-    groups: tuple[Group, ...]
+    groups: tuple[Group, ...]  # the same nodes of the target in groups of equal size, the most source-like first
 
 
 @dataclass(frozen=True)
 class TopologyShare:
     """A topology of walks of one length, in both domains.
 
-    Attributes:
-        shape: Name of the shape.
-        code: The anonymous walk; empty where the topology has no order.
-        length: Steps of the walk.
-        where: shared, or of one domain only if it is at most a tenth as frequent in the other.
-        source, target: Its share of the patterns.
-        source_attention, target_attention: Attention on one such pattern, relative to an average pattern; None where
-            the readout has no attention, or the domain no such pattern.
-        nodes, edges: Number of nodes, and the edges among them.
+    Attention is that on one such pattern, relative to an average pattern; None where the readout has no attention, or
+    the domain no such pattern.
     """
 
     shape: str
-    code: tuple[int, ...]
+    code: tuple[int, ...]  # the anonymous walk; empty where the topology has no order
     length: int
-    where: Where
-    source: float
+    where: Where  # of one domain only if it is at most a tenth as frequent in the other
+    source: float  # its share of the patterns
     target: float
     source_attention: float | None
     target_attention: float | None
-    nodes: int
+    nodes: int  # number of nodes, and the edges among them
     edges: tuple[tuple[int, int], ...]
 
 
@@ -117,47 +94,28 @@ class Shares:
 
 @dataclass(frozen=True)
 class Shift:
-    """A shift report: how far a target is from its source, how the model scores on it, and which patterns both share.
-
-    Attributes:
-        data, source, target: Names of the data and of its domains.
-        source_nodes, target_nodes: Number of sampled nodes.
-        seed: Seed of the sample.
-        verdict: A summary in two sentences.
-        notes: Sentences about what could not be measured.
-        distances: The distance of the domains in each respect.
-        medians: The median degree in the source and in the target.
-        columns: The columns of features that differ the most.
-        lengths: The distance of topologies by length of walk.
-        scores: The run's metric by distance.
-        topology: The kind of topology.
-        attention: True if the readout has attention; if not, shares are of patterns.
-        topologies: Those with the most attention (without attention, the most frequent).
-        found: Number of topologies in all.
-        source_shares, target_shares: Attention on topologies of both domains, or of one.
-        reference_shared: The share that two halves of the source have in common, by the same rule.
-    """
+    """A shift report: how far a target is from its source, how the model scores on it, and the patterns both share."""
 
     data: str
     source: str
     target: str
-    source_nodes: int
+    source_nodes: int  # sampled
     target_nodes: int
-    seed: int
-    verdict: str
-    notes: tuple[str, ...]
+    seed: int  # of the sample
+    verdict: str  # a summary in two sentences
+    notes: tuple[str, ...]  # sentences about what could not be measured
     distances: tuple[Distance, ...]
-    medians: tuple[float, float]
-    columns: tuple[Column, ...]
-    lengths: tuple[Length, ...]
+    medians: tuple[float, float]  # the median degree in the source and in the target
+    columns: tuple[Column, ...]  # those that differ the most
+    lengths: tuple[Length, ...]  # the distance of topologies by length of walk
     scores: Scores
-    topology: str
-    attention: bool
-    topologies: tuple[TopologyShare, ...]
-    found: int
+    topology: str  # the kind of topology
+    attention: bool  # the readout has attention; if not, shares are of patterns
+    topologies: tuple[TopologyShare, ...]  # those with the most attention (without attention, the most frequent)
+    found: int  # topologies in all
     source_shares: Shares
     target_shares: Shares
-    reference_shared: float
+    reference_shared: float  # the share that two halves of the source have in common, by the same rule
 
     def __getitem__(self, name: str) -> Distance:
         """Return a distance by its name."""
@@ -171,8 +129,3 @@ class Shift:
 def rounded(value: Any) -> float:
     """Round a number for a report."""
     return round(float(value), DIGITS) + 0.0
-
-
-def rounded_or_none(value: Any) -> float | None:
-    """Round a number for a report; None if it is not finite."""
-    return None if value is None or not math.isfinite(value) else rounded(value)

@@ -33,27 +33,17 @@ _TOGETHER = 1024  # nodes whose patterns are counted at once, where no model rea
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Nodes of both domains.
+    """Nodes of both domains: their ids, and for each purpose indices into these, or a mask of them."""
 
-    Attributes:
-        nodes: Their ids, ascending `[n]`; all other attributes are indices into these, or masks of them.
-        source, target: Nodes that stand for the domains.
-        known_source, known_target: Nodes with labels, where labels are compared.
-        val: Nodes of the source's validation split.
-        test: Nodes of the target's test split; none if the target has no labels.
-        away: Mask of the nodes of the target `[n]`.
-        fold: Two halves of the nodes, of each domain alike, 0 or 1 `[n]`.
-    """
-
-    nodes: NDArray[np.int64]
-    source: NDArray[np.int64]
+    nodes: NDArray[np.int64]  # ascending `[n]`
+    source: NDArray[np.int64]  # nodes that stand for the domains
     target: NDArray[np.int64]
-    known_source: NDArray[np.int64]
+    known_source: NDArray[np.int64]  # nodes with labels, where labels are compared
     known_target: NDArray[np.int64]
-    val: NDArray[np.int64]
-    test: NDArray[np.int64]
-    away: NDArray[np.bool_]
-    fold: NDArray[np.int64]
+    val: NDArray[np.int64]  # of the source's validation split
+    test: NDArray[np.int64]  # of the target's test split; none if the target has no labels
+    away: NDArray[np.bool_]  # mask of the nodes of the target `[n]`
+    fold: NDArray[np.int64]  # two halves of the nodes, of each domain alike, 0 or 1 `[n]`
 
     @property
     def used(self) -> NDArray[np.bool_]:
@@ -67,14 +57,13 @@ def draw_sample(data: DomainData, split: Split, count: int, seed: int) -> Sample
     """Draw at most `count` nodes for each purpose: those with the smallest hashes, so that most serve several."""
     key = np.uint64(make_key(seed))
     labelled = is_labelled(data.labels)
-    domains = isinstance(split, DomainSplit)
     groups = {
         "source": data.nodes(away=False),
         "target": data.nodes(away=True),
         "known_source": np.flatnonzero(labelled & ~data.away),
         "known_target": np.flatnonzero(labelled & data.away),
         "val": split.other if isinstance(split, DomainSplit) and split.chosen_on == "target" else split.val,
-        "test": split.test if domains else np.zeros(0, dtype=np.int64),
+        "test": split.test if isinstance(split, DomainSplit) else np.zeros(0, dtype=np.int64),
     }
     drawn = {name: ids[np.argsort(_hash(ids, key), kind="stable")[:count]] for name, ids in groups.items()}
     nodes = np.unique(np.concatenate(list(drawn.values())))

@@ -16,21 +16,11 @@ from gpm.errors import GpmError, whole_number
 from gpm.explain.page_shell import check_page
 from gpm.inference.opened import OpenedRun
 from gpm.io.atomic import write_json, write_text
-from gpm.shift.distances import (
-    column_distance,
-    compare,
-    compare_columns,
-    cross_fit,
-    find_gap,
-    halve,
-    judge,
-    judge_area,
-    total_variation,
-)
-from gpm.shift.result import Column, Distance, Group, Scores, Shift, rounded, rounded_or_none
+from gpm.shift.distances import column_distance, compare, compare_columns, cross_fit, find_gap, halve, total_variation
+from gpm.shift.result import Column, Distance, Group, Scores, Shift, rounded
 from gpm.shift.sample import Outputs, Sample, draw_sample, narrow, read_features, read_nodes
 from gpm.shift.topology_shares import compare_lengths, list_topologies, share_out, topology_distance
-from gpm.shift.verdict import TITLES, write_verdict
+from gpm.shift.verdict import TITLES, judge, judge_area, write_verdict
 from gpm.tasks.metrics import METRICS
 
 NODES, FEWEST = 2000, 20  # per domain
@@ -65,7 +55,7 @@ def report_shift(run: OpenedRun, *, nodes: int = NODES, seed: int = 0, progress:
 def _assemble(run: OpenedRun, data: DomainData, sample: Sample, outputs: Outputs, seed: int) -> Shift:
     census, notes = outputs.census, list[str]()
     degrees = data.graph.degree()[sample.nodes].astype(np.float64)
-    distances = [_compare("degrees", degrees[sample.source], degrees[sample.target], find_gap, seed, _GAP)]
+    distances = [_compare("degrees", degrees[sample.source], degrees[sample.target], find_gap, seed)]
     columns: tuple[Column, ...] = ()
     features: list[Distance] = []
     if data.graph.x is None:
@@ -74,7 +64,7 @@ def _assemble(run: OpenedRun, data: DomainData, sample: Sample, outputs: Outputs
         columns, compared, features = _compare_features(run, sample, seed)
         distances.append(compared)
     source, target = census.telling[sample.source], census.telling[sample.target]
-    distances.append(_compare("topologies", source, target, topology_distance, seed, _MOVED))
+    distances.append(_compare("topologies", source, target, topology_distance, seed))
     if len(sample.known_target):
         distances.append(_compare_labels(run, data, sample, seed))
     else:
@@ -97,23 +87,23 @@ def _assemble(run: OpenedRun, data: DomainData, sample: Sample, outputs: Outputs
     )  # fmt: skip
 
 
-_GAP = "Kolmogorov-Smirnov distance: the largest gap between the shares of nodes up to any degree"
-_MOVED = (
-    "Total variation: the share of walks that would have to have another topology, over all lengths that have several"
-)
-_MEANS = "Mean difference of column means, in standard deviations"
-_AREA = {
+_MEASURES = {
+    "degrees": "Kolmogorov-Smirnov distance: the largest gap between the shares of nodes up to any degree",
+    "features": "Mean difference of column means, in standard deviations",
+    "topologies": "Total variation: the share of walks that would have to have another topology, over all lengths that "
+    "have several",
+    "classes": "Total variation: the share of nodes that would have to be of another class",
+    "labels": "Mean difference of the shares of nodes that have a label",
+    "values": "Kolmogorov-Smirnov distance of what is predicted; of several values, the mean",
     "features_auc": "AUC of a classifier of domains that reads features",
     "embeddings_auc": "AUC of a classifier of domains that reads the model's embeddings",
 }
 
 
-def _compare(
-    name: str, source: Any, target: Any, measure: Callable[[Any, Any], float], seed: int, words: str
-) -> Distance:
+def _compare(name: str, source: Any, target: Any, measure: Callable[[Any, Any], float], seed: int) -> Distance:
     """Measure a distance, and that of two halves of the source."""
     value, reference = map(rounded, compare(source, target, measure, seed))
-    return Distance(name, value, reference, judge(value, reference), words)
+    return Distance(name, value, reference, judge(value, reference), _MEASURES[name])
 
 
 def _compare_features(run: OpenedRun, sample: Sample, seed: int) -> tuple[tuple[Column, ...], Distance, list[Distance]]:
@@ -129,25 +119,22 @@ def _compare_features(run: OpenedRun, sample: Sample, seed: int) -> tuple[tuple[
         if apart[i]
     )
     areas = [_classify("features_auc", narrow(features, seed), sample, seed)[1]] if features.shape[1] else []
-    return columns, _compare("features", source, target, column_distance, seed, _MEANS), areas
+    return columns, _compare("features", source, target, column_distance, seed), areas
 
 
 def _compare_labels(run: OpenedRun, data: DomainData, sample: Sample, seed: int) -> Distance:
     """Measure the distance of the known classes, yes-or-no labels or values."""
     source, target = (data.labels[sample.nodes[part]] for part in (sample.known_source, sample.known_target))
     if run.predicts_values:
-        words = "Kolmogorov-Smirnov distance of what is predicted; of several values, the mean"
-        return _compare("values", source, target, _value_gap, seed, words)
+        return _compare("values", source, target, _value_gap, seed)
     if data.labels.ndim == 2:
-        words = "Mean difference of the shares of nodes that have a label"
-        return _compare("labels", source, target, _label_gap, seed, words)
+        return _compare("labels", source, target, _label_gap, seed)
     most = int(max(source.max(), target.max())) + 1
 
     def measure(one: NDArray, two: NDArray) -> float:
         return total_variation(np.bincount(one, minlength=most), np.bincount(two, minlength=most))
 
-    words = "Total variation: the share of nodes that would have to be of another class"
-    return _compare("classes", source, target, measure, seed, words)
+    return _compare("classes", source, target, measure, seed)
 
 
 def _value_gap(source: NDArray, target: NDArray) -> float:
@@ -172,7 +159,7 @@ def _classify(name: str, x: NDArray, sample: Sample, seed: int) -> tuple[NDArray
         second[two] = True
         areas.append(cross_fit(mine, second, folds, np.ones(len(mine), dtype=np.bool_))[1])
     value = rounded(value)
-    return odds, Distance(name, value, rounded(np.mean(areas)), judge_area(value), _AREA[name])
+    return odds, Distance(name, value, rounded(np.mean(areas)), judge_area(value), _MEASURES[name])
 
 
 def _score(run: OpenedRun, sample: Sample, outputs: Outputs, odds: NDArray, notes: list[str]) -> Scores:
@@ -185,7 +172,7 @@ def _score(run: OpenedRun, sample: Sample, outputs: Outputs, odds: NDArray, note
             scores = run.task.score(outputs.logits[torch.from_numpy(rows)], run.task.targets[ids])
         except GpmError:  # such as an AUC of nodes of one class
             return None
-        return rounded_or_none(scores[metric])
+        return rounded(scores[metric]) if np.isfinite(scores[metric]) else None
 
     order = sample.test[np.argsort(odds[sample.test], kind="stable")]
     parts = np.array_split(order, GROUPS) if len(order) >= GROUPS else []
@@ -200,14 +187,9 @@ def _score(run: OpenedRun, sample: Sample, outputs: Outputs, odds: NDArray, note
 
 
 def save_shift(shift: Shift, page: Path) -> Path:
-    """Write a report as a page and, beside it, as JSON.
+    """Write a report as a page and, beside it, as JSON: of the same name, or `shift.json` beside an index.html.
 
-    Args:
-        shift: The report.
-        page: Its name ends in .html; the JSON has the same name with .json, beside an index.html it is `shift.json`.
-
-    Returns:
-        The JSON file.
+    Returns the JSON file.
     """
     from gpm.shift.page import page_text
 

@@ -1,11 +1,10 @@
-"""The verdict of a shift report in words, by rules that the page states."""
+"""The words of a shift report: how clear each distance is, and the verdict, by rules that the page states."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpm.shift.distances import CLEAR, CLEAR_AUC, SLIGHT, SLIGHT_AUC
-from gpm.shift.result import Distance, Scores
+from gpm.shift.result import Distance, Scores, Word
 from gpm.tasks.metrics import METRICS
 
 TITLES = {
@@ -13,6 +12,8 @@ TITLES = {
     "labels": "labels", "values": "values", "features_auc": "told apart by features",
     "embeddings_auc": "told apart by embeddings",
 }  # fmt: skip
+CLEAR, SLIGHT = (0.1, 2.0), (0.03, 1.3)  # at least so much above the reference, and so many times as much
+CLEAR_AUC, SLIGHT_AUC = 0.75, 0.6
 WORDS = ("clear", "slight", "none")
 _AREAS = ((0.9, "nearly always"), (CLEAR_AUC, "mostly"), (SLIGHT_AUC, "sometimes"), (0.0, "hardly"))
 RULES = (
@@ -21,6 +22,20 @@ RULES = (
     f"An AUC is clear from {CLEAR_AUC:g} on and slight from {SLIGHT_AUC:g} on; guessing has 0.5. "
     "Features differ as the larger of their two numbers says."
 )
+
+
+def judge(value: float, reference: float) -> Word:
+    """Call a distance clear if it is 0.1 above the reference and twice as large, slight if 0.03 and 1.3 times."""
+
+    def exceeds(least: float, times: float) -> bool:
+        return value - reference >= least and value >= times * reference
+
+    return "clear" if exceeds(*CLEAR) else "slight" if exceeds(*SLIGHT) else "none"
+
+
+def judge_area(value: float) -> Word:
+    """Call a difference that a classifier sees clear from an AUC of 0.75 on, and slight from 0.6 on."""
+    return "clear" if value >= CLEAR_AUC else "slight" if value >= SLIGHT_AUC else "none"
 
 
 def write_verdict(distances: Sequence[Distance], scores: Scores) -> str:
