@@ -15,27 +15,16 @@ PLAN = "plan.json"
 
 @dataclass(frozen=True)
 class Plan:
-    """What a training was asked to do. The same plan again resumes what is there.
+    """What a training was asked to do. The same plan again resumes what is there."""
 
-    Attributes:
-        config: The options, with those of the recipe; its seed is the first.
-        seeds: Number of trainings, with consecutive seeds.
-        baselines: Score baselines too.
-        data_digest: Digest of the graph.
-        gpm: The version of gpm that started the training.
-        recipe: Metadata of the recipe besides its options.
-        overwrite: An existing run may be replaced.
-        result: A further file for the figures; empty for none.
-    """
-
-    config: dict[str, Any]
-    seeds: int
-    baselines: bool
+    config: dict[str, Any]  # the options, with those of the recipe; its seed is the first
+    seeds: int  # number of trainings, with consecutive seeds
+    baselines: bool  # score baselines too
     data_digest: str
-    gpm: str
-    recipe: dict[str, Any]
-    overwrite: bool = False
-    result: str = ""
+    gpm: str  # the version of gpm that started the training
+    recipe: dict[str, Any]  # metadata of the recipe besides its options
+    overwrite: bool = False  # an existing run may be replaced
+    result: str = ""  # a further file for the figures; empty for none
 
     def difference(self, other: Plan) -> str:
         """Return the first difference, as "lr is 0.1, not 0.2"; empty if it is the same training."""

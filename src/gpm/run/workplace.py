@@ -5,9 +5,8 @@ Whenever a process is killed, RUN is either missing, or the old run, or the new 
 
 from __future__ import annotations
 
-import os
 import shutil
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 from gpm.errors import GpmError
@@ -46,16 +45,11 @@ def find_place(out: Path) -> Path:
     return folder
 
 
-class Workplace:
+class Workplace(AbstractContextManager["Workplace"]):
     """`RUN.part`, locked for one plan; leave it by `publish`, or as it is, to be resumed.
 
-    Args:
-        folder: The run folder to be, see `find_place`.
-        plan: What is to be done there.
-
-    Attributes:
-        part: The folder to work in.
-        begun: True if it holds an unfinished training of this very plan.
+    `folder` is the run folder to be, see `find_place`, and `part` the folder to work in. `begun` is True if that holds
+    an unfinished training of this very plan.
     """
 
     def __init__(self, folder: Path, plan: Plan) -> None:
@@ -135,9 +129,6 @@ class Workplace:
         finally:
             self._lock.close()
 
-    def __enter__(self) -> Workplace:
-        return self
-
     def __exit__(self, *reason: object) -> None:
         self.close()
 
@@ -162,10 +153,8 @@ def _tidy(part: Path, name: str = "") -> None:
 
 def _refuse_links(part: Path) -> None:
     """Write nothing through a link: a folder may come from elsewhere."""
-    for root, folders, files in os.walk(part):
-        for name in (*folders, *files):
-            if (path := Path(root) / name).is_symlink():
-                raise TakenError(f"{path} is a symbolic link, which is not followed here; put the thing in its place.")
+    if path := next((path for path in part.rglob("*") if path.is_symlink()), None):
+        raise TakenError(f"{path} is a symbolic link, which is not followed here; put the thing in its place.")
 
 
 def _remove(path: Path) -> None:

@@ -67,9 +67,8 @@ def list_inputs(predictor: Predictor) -> list[Slot]:
             Slot("edge_attr", kind, ("k", spec.edge_dim), "features of edges, at least one row"),
         ]
     if model.marks is not None:
-        slots.append(
-            Slot("marks", "int64", (*bag, positions), f"0 to {len(model.marks) - 1}, as gpm.patterns.meetings says")
-        )
+        about = f"0 to {len(model.marks) - 1}, as gpm.patterns.meetings says"
+        slots.append(Slot("marks", "int64", (*bag, positions), about))
     slots += _list_topology(predictor, bag, positions)
     if predictor.level == "graph" and model.options.readout == "sum":
         slots.append(Slot("sizes", "int64", ("B",), "nodes of each graph"))
@@ -89,10 +88,9 @@ def _list_topology(predictor: Predictor, bag: tuple[int | str, ...], positions: 
 
 def list_outputs(predictor: Predictor, task: Task) -> list[Slot]:
     """List the outputs of a program."""
-    values, options = isinstance(task, ValueTask), predictor.model.options
-    shape: tuple[int | str, ...] = ("B", task.outputs)
+    options, shape = predictor.model.options, ("B", task.outputs)
     slots = [Slot("logits", "float32", shape, "what the model says of each output")]
-    if values:
+    if isinstance(task, ValueTask):
         slots.append(Slot("value", "float64", shape, "each target in its own units"))
     else:
         slots.append(Slot("probability", "float32", shape, "of each class, of each label, or of the link"))
