@@ -153,7 +153,6 @@ class Estimator(Parameters):
         return self._adopt(run, Memory(classes, count, given.metadata, given.like, given.source))
 
     def _adopt(self, run: Run, memory: Memory) -> Self:
-        """Take a run as the fitted one."""
         vars(self).update(run_=run, _memory=memory)
         names = find_columns(memory.metadata, "nodes", "feature")
         vars(self).pop("feature_names_in_", None)

@@ -31,7 +31,6 @@ class Predictive(Estimator):
     """An estimator of labels of nodes or of graphs."""
 
     def _fit(self, data: Any, y: Any, x: Any, *, target: Any, split: str, **options: Any) -> Self:
-        """Read the input, put the labels into the form of the task and train."""
         self._check_given(y, target, split)
         self._check_values()  # before any work
         with self._own_folder() as folder:

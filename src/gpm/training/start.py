@@ -28,9 +28,8 @@ from gpm.data.tables.table_source import GRAPH, OWN_GRAPHS, Tables, find_tables
 from gpm.errors import GpmError, kind_of, nearest
 from gpm.graph.folder import HEADER
 from gpm.io.run_files import CONFIG, read_config
-from gpm.run.request import Plan
 from gpm.run.run import Run
-from gpm.run.workplace import TakenError, Workplace, find_place
+from gpm.run.workplace import Plan, TakenError, Workplace, find_place
 from gpm.training.distributed.lead import Team, check_devices, check_ranks, check_world, follow_lead, load_by
 from gpm.training.distributed.ranks import LostError, find_world, joined, launch, own_device
 from gpm.training.recipes import Recipe, find_recipe, recipe_names

@@ -110,7 +110,6 @@ def bag_shape(predictor: Predictor) -> tuple[int | str, ...]:
 
 
 def _name_features(predictor: Predictor) -> str:
-    """Describe the columns of x."""
     options, spec, graph = predictor.model.options, predictor.model.inputs, predictor.tokenizer.graph
     if options.features == "constant":
         own = "the category 0"
@@ -165,7 +164,6 @@ class InputMaker:
         return _stack_rounds([_stack_sides(each, self._lay_out(each)) for each in shares])
 
     def _lay_out(self, patterns: Patterns) -> dict[str, Tensor]:
-        """Lay out patterns `[B, M]` as tensors."""
         model, inputs = self.predictor.model, {"nodes": patterns.nodes.long()}
         if model.input_map.edge is not None:
             assert patterns.edges is not None
@@ -173,10 +171,8 @@ class InputMaker:
             if rows is not None and len(rows):
                 edges = torch.where(edges >= 0, rows[edges.clamp(min=0)], -1)
             inputs["edges"] = edges
-        if patterns.marks is not None:
-            inputs["marks"] = patterns.marks.long()
-        if patterns.sizes is not None:
-            inputs["sizes"] = patterns.sizes.long()
+        extras = {"marks": patterns.marks, "sizes": patterns.sizes}
+        inputs |= {name: values.long() for name, values in extras.items() if values is not None}
         if model.anonymous is None or patterns.table.kind == "loops":
             return inputs
         if isinstance(model.anonymous.encoder, ShapeVocabulary):
