@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from gpm import GpmError, LinkPredictor, NodeClassifier, NodeRegressor
-from gpm.estimators.classes import align, as_labels
+from gpm.estimators.fit_inputs import align, as_labels
 from tests.estimators.samples import NODES, SMALL, make_data
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -13,9 +13,10 @@ import torch
 from torch import nn
 
 from gpm import GpmError, Run
-from gpm.inference.model_files import check_shapes, inputs_of, load_weights, read_metadata, save_weights
+from gpm.inference.model_files import check_shapes, load_weights, read_metadata, save_weights
 from gpm.io.manifest import CHECKSUMS
 from gpm.io.run_files import read_config, write_config
+from gpm.nn.feature_table import InputSpec
 from tests.small_runs import folder_of
 
 pytestmark = pytest.mark.usefixtures("one_thread_for_all")
@@ -34,7 +35,7 @@ CHANGES: dict[str, list[dict[str, Any]]] = {
 @pytest.mark.parametrize("kind", ["classes", "labels", "values", "two values", "links", "graphs", "gcn"])
 def test_what_is_written_is_read(kind: str) -> None:
     facts = read_metadata(folder_of(kind))
-    assert facts["inputs"]["node_dim"] == inputs_of(facts).node_dim
+    assert facts["inputs"]["node_dim"] == InputSpec(**facts["inputs"]).node_dim
 
 
 @pytest.mark.parametrize(("kind", "change"), [(kind, change) for kind in CHANGES for change in CHANGES[kind]])

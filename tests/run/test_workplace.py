@@ -15,8 +15,7 @@ import pytest
 from gpm import GpmError
 from gpm.io.manifest import check_folder
 from gpm.io.publish import put_aside
-from gpm.run.request import Plan
-from gpm.run.workplace import TakenError, Workplace, find_place, is_complete, part_of, settle, target_of
+from gpm.run.workplace import Plan, TakenError, Workplace, find_place, is_complete, part_of, settle, target_of
 
 PLAN = Plan({"seed": 0, "lr": 0.1, "data": "graph"}, 1, False, "blake2b:0", "1.0", {"name": "x"})
 

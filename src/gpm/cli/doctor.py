@@ -13,8 +13,7 @@ from gpm.graph.graph import Graph
 from gpm.graph.header import read_header
 from gpm.io.atomic import check_plain, read_json
 from gpm.io.manifest import CHECKSUMS, FIXES, HEADER, check_folder, list_files, read_checksums
-from gpm.run.request import PLAN, Plan
-from gpm.run.workplace import PART, is_complete, is_run, part_of, settle, target_of
+from gpm.run.workplace import PART, PLAN, Plan, is_complete, is_run, part_of, settle, target_of
 
 _AGAIN = "copy it from a backup, or train again"
 _RECORD = "a record only: the model works without it"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gpm.config import SIZES, Config
+from gpm.config import SIZES
 from gpm.estimators.base import NotFittedError
 from gpm.estimators.links import LinkPredictor
 from gpm.estimators.parameters import defaults
@@ -35,20 +35,15 @@ def load(path: str | Path, data: Any = None, *, device: str = "auto", progress: 
         progress: Show a progress bar.
     """
     run = Run.open(path, data, device=device)
-    values = run.facts.get("kind") == "values"
+    config, values = run.config, run.predicts_values
     kinds: dict[str, type[Any]] = {
         "node": NodeRegressor if values else NodeClassifier,
         "graph": GraphRegressor if values else GraphClassifier,
         "link": LinkPredictor,
     }
-    estimator: AnyEstimator = kinds[run.facts["task"]](device=device, progress=progress, **_params(run.config))
-    estimator._adopt(run, recall(run))
-    return estimator
-
-
-def _params(config: Config) -> dict[str, Any]:
-    """Return the parameters of a run; layers, heads and width are left out if its size implies them."""
     params = {name: value for name, value in config.to_dict().items() if name in defaults()}
-    usual = dict(zip(("layers", "heads", "width"), SIZES[config.size], strict=True))
-    params |= {name: None for name, value in usual.items() if params[name] == value}
-    return params | {"random_state": config.seed}
+    implied = dict(zip(("layers", "heads", "width"), SIZES[config.size], strict=True))
+    params |= {name: None for name, value in implied.items() if params[name] == value}
+    own = {"device": device, "progress": progress, "random_state": config.seed}
+    estimator: AnyEstimator = kinds[run.metadata["task"]](**params | own)
+    return estimator._adopt(run, recall(run))

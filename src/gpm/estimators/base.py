@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import importlib
 import logging
-import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -18,9 +17,8 @@ from numpy.typing import NDArray
 
 from gpm.data.task_data import TaskData
 from gpm.errors import GpmError, nearest
-from gpm.estimators.classes import Classes
-from gpm.estimators.fit_inputs import FitInput
-from gpm.estimators.frames import Tables, name_features
+from gpm.estimators.fit_inputs import Classes, FitInput
+from gpm.estimators.frames import Tables, find_columns
 from gpm.estimators.parameters import Parameters, as_seed, defaults
 from gpm.estimators.persistence import Memory, build_folder, recall, save_run
 from gpm.estimators.read_inputs import check_encoding, read_input
@@ -122,18 +120,15 @@ class Estimator(Parameters):
         for name in options:
             if name not in _WITH_DATA:
                 raise GpmError(f"Nothing called {name!r} goes with a graph.{nearest(name, _WITH_DATA)}")
-        run, folder = self.run_, Path(tempfile.mkdtemp(prefix="gpm-"))
-        try:
-            x, without = options.pop("x", None), tuple(run.metadata.get("target_names") or ())
-            tables = Tables(self.level, folder, like=self._memory.like, without=without, **options)
+        run, x = self.run_, options.pop("x", None)
+        with ExitStack() as stack:
+            without = tuple(run.metadata.get("target_names") or ())
+            tables = Tables(self.level, _enter_folder(stack), like=self._memory.like, without=without, **options)
             given = self._read(data, x, tables)
             check_encoding(self._memory.metadata, given)
             bare = replace(given.data, graph=replace(given.data.graph, y=None))
             other = Run.open(run.folder, bare, device=self.device, other=True, home=run)
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        weakref.finalize(other, shutil.rmtree, folder, ignore_errors=True)
+            weakref.finalize(other, stack.pop_all().close)
         for sentence in other.unseen():
             _log.warning("%s", sentence)
         return other, given
@@ -158,9 +153,8 @@ class Estimator(Parameters):
         return self._adopt(run, Memory(classes, count, given.metadata, given.like, given.source))
 
     def _adopt(self, run: Run, memory: Memory) -> Self:
-        """Take a run as the fitted one."""
         vars(self).update(run_=run, _memory=memory)
-        names = name_features(memory.metadata)
+        names = find_columns(memory.metadata, "nodes", "feature")
         vars(self).pop("feature_names_in_", None)
         if names:
             self.feature_names_in_ = np.array(names, dtype=object)
@@ -173,14 +167,10 @@ class Estimator(Parameters):
     @contextmanager
     def _own_folder(self) -> Iterator[Path]:
         """Make a folder that replaces the older one if the block succeeds, and lives as long as the estimator."""
-        folder = Path(tempfile.mkdtemp(prefix="gpm-"))
-        try:
-            yield folder
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        older = vars(self).get("_cleanup")
-        vars(self)["_cleanup"] = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        with ExitStack() as stack:
+            yield _enter_folder(stack)
+            older = vars(self).get("_cleanup")
+            vars(self)["_cleanup"] = weakref.finalize(self, stack.pop_all().close)
         if older is not None:
             older()
 
@@ -206,3 +196,7 @@ class Estimator(Parameters):
                 path.write_bytes(content)
             run = Run.open(folder / "run", device=self.device)
             self._adopt(run, replace(recall(run), classes=state["classes"], features=state["features"]))
+
+
+def _enter_folder(stack: ExitStack) -> Path:
+    return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gpm-", ignore_cleanup_errors=True)))

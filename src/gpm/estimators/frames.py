@@ -25,8 +25,7 @@ from gpm.data.tables.read_network import tabulate
 from gpm.data.tables.schema import Column, Schema, TableSchema
 from gpm.data.tables.targets import PART_WORDS
 from gpm.errors import GpmError, nearest
-from gpm.estimators.classes import align
-from gpm.estimators.fit_inputs import FitInput
+from gpm.estimators.fit_inputs import FitInput, align
 from gpm.graph.folder import read_extras
 from gpm.graph.graph import Graph
 
@@ -39,34 +38,20 @@ _log = logging.getLogger("gpm")
 
 @dataclass(frozen=True)
 class Tables:
-    """Options of tables of edges.
+    """Options of tables of edges."""
 
-    Attributes:
-        level: node, link or graph.
-        folder: Imports are written below it.
-        nodes, graphs: Tables of nodes and graphs: frames or files; None if there are none.
-        target: The column or columns of labels.
-        graph: The column that says which graph an edge or a node belongs to.
-        split: The column that says train, val or test.
-        directed: Edges go one way.
-        like: A run, or an import, whose encoding of columns is applied.
-        without: Columns of labels that are no features of a graph to predict on.
-        numbers: Labels in files are numbers, not classes.
-        parallel: Keep parallel edges.
-    """
-
-    level: str
-    folder: Path
-    nodes: Any = None
-    graphs: Any = None
-    target: str | Sequence[str] = ""
-    graph: str = ""
-    split: str = ""
-    directed: bool = False
-    like: Path | None = None
-    without: tuple[str, ...] = ()
-    numbers: bool = False
-    parallel: bool = False
+    level: str  # node, link or graph
+    folder: Path  # imports are written below it
+    nodes: Any = None  # a frame or a file
+    graphs: Any = None  # a frame or a file
+    target: str | Sequence[str] = ""  # the column or columns of labels
+    graph: str = ""  # the column that says which graph an edge or a node belongs to
+    split: str = ""  # the column that says train, val or test
+    directed: bool = False  # edges go one way
+    like: Path | None = None  # a run, or an import, whose encoding of columns is applied
+    without: tuple[str, ...] = ()  # columns of labels that are no features of a graph to predict on
+    numbers: bool = False  # labels in files are numbers, not classes
+    parallel: bool = False  # keep parallel edges
 
     def read(self, edges: Any) -> FitInput:
         """Import a table of edges and those beside it."""
@@ -82,7 +67,7 @@ class Tables:
         data = NodeData(read.data.graph, read.data.title)
         if labels is None and parts is None:
             return replace(read, data=data, ordered=self.nodes is not None)
-        ids = self.nodes[_find_role(read.metadata, "nodes", "id")]
+        ids = self.nodes[find_columns(read.metadata, "nodes", "id")[0]]
         masks = None if parts is None else _read_masks(parts.set_axis(ids), data)
         read = replace(read, data=replace(data, masks=masks))
         return read if labels is None else read.with_labels(labels.set_axis(ids, axis=0))
@@ -91,7 +76,7 @@ class Tables:
         """Refuse options of tables, which would be ignored."""
         for name in names:
             value = getattr(self, name)
-            if is_frame(value) or value:
+            if isinstance(value, pd.DataFrame) or value:
                 raise GpmError(f"{name} goes with a DataFrame or a file of edges; leave it out.")
 
     def _read_collection(self, edges: Any) -> FitInput:
@@ -100,12 +85,11 @@ class Tables:
         if self.like is None and not targets:
             raise GpmError("Labels of graphs in tables are a column of the table of graphs; name it with target.")
         graphs = self.graphs if targets else rest
-        read = self._import(
-            edges, self._strip(self.nodes), graphs=graphs, task="graph", target=targets, split=self.split
-        )
+        nodes = self._strip(self.nodes)
+        read = self._import(edges, nodes, graphs, task="graph", target=targets, split=self.split)
         if labels is None:
             return read
-        ids = self.graphs[_find_role(read.metadata, "graphs", "graph")]
+        ids = self.graphs[find_columns(read.metadata, "graphs", "graph")[0]]
         return read.with_labels(labels.set_axis(ids, axis=0))
 
     def read_network(self, graph: nx.Graph) -> FitInput:
@@ -151,30 +135,27 @@ class Tables:
         names = self._targets()
         if names and table is None:
             raise GpmError("target names a column of the nodes (or of the graphs); give that table too.")
-        if not names or not is_frame(table):
+        if not names or not isinstance(table, pd.DataFrame):
             return self._strip(table), None
         if len(names) == 1 and names[0] not in table.columns:
             names = [name.strip() for name in str(names[0]).split(",")]
         for name in names:
             if name not in table.columns:
-                columns = [str(column) for column in table.columns]
+                columns = [*map(str, table.columns)]
                 near = nearest(str(name), columns)
                 raise GpmError(f"There is no column {name!r}.{near} Columns: {', '.join(columns)}.")
         return self._strip(table.drop(columns=names)), table[names[0]] if len(names) == 1 else table[names]
 
     def _strip(self, table: Any) -> Any:
         """Return a table of a graph to predict on without its labels."""
-        if not is_frame(table):
-            return table
-        return table.drop(columns=[name for name in self.without if name in table.columns])
+        return table.drop(columns=[*self.without], errors="ignore") if isinstance(table, pd.DataFrame) else table
 
     def _take_parts(self, table: Any) -> tuple[Any, Any]:
         """Return a table without its column of splits, and that column: the named one, or one called and filled so."""
-        if not is_frame(table):
+        if not isinstance(table, pd.DataFrame):
             return table, None
         if self.split and self.split not in table.columns:
-            columns = [str(column) for column in table.columns]
-            raise GpmError(f"There is no column {self.split!r}.{nearest(self.split, columns)}")
+            raise GpmError(f"There is no column {self.split!r}.{nearest(self.split, [*map(str, table.columns)])}")
         named = [self.split] if self.split else [c for c in table.columns if str(c).lower() in _PARTS]
         for name in named:
             if self.split or set(table[name].dropna().astype(str).str.lower()) <= set(PART_WORDS):
@@ -188,7 +169,7 @@ class Tables:
         options: dict[str, Any] = {"like": self.like}
         if self.like is None:  # else that decides what columns are
             options = {"target": target, "task": task, "graph": self.graph, "split": split, "values": self.numbers}
-            options |= {"schema": self._make_schema(target)}
+            options["schema"] = self._make_schema(target)
         import_tables(edges, out, nodes=nodes, graphs=graphs, directed=self.directed, **options)
         return FitInput(load_imported(out), metadata=read_extras(out)[0], like=out)
 
@@ -197,15 +178,10 @@ class Tables:
         schema = Schema(duplicates="keep" if self.parallel else "merge")
         if self.numbers or not target or any("," in name for name in target):
             return schema
-        columns = {name: Column("target", "category" if len(target) == 1 else "flag") for name in target}
-        table = TableSchema(columns=columns)
+        column = Column("target", "category" if len(target) == 1 else "flag")
+        table = TableSchema(columns=dict.fromkeys(target, column))
         of_graphs = self.level == "graph" and self.graphs is not None
         return replace(schema, graphs=table) if of_graphs else replace(schema, nodes=table)
-
-
-def is_frame(value: Any) -> bool:
-    """Check whether a value is a DataFrame."""
-    return isinstance(value, pd.DataFrame)
 
 
 def _tabulate_all(graphs: Sequence[nx.Graph], bounds: list[int]) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -229,8 +205,7 @@ def _read_masks(column: pd.Series, data: NodeData) -> Masks:
     """Return the split that a column names, by the name of the node."""
     aligned = align(column.astype(object), data.instance_names)
     words = ["" if word is None or word != word else str(word).lower() for word in aligned]
-    strange = next((word for word in words if word and word not in PART_WORDS), "")
-    if strange:
+    if strange := next((word for word in words if word and word not in PART_WORDS), ""):
         raise GpmError(
             f"{strange!r} in column {column.name!r} is no split; write train, val or test, or leave it empty."
         )
@@ -241,12 +216,7 @@ def _read_masks(column: pd.Series, data: NodeData) -> Masks:
     return Masks(*(numbers == part for part in range(3)))
 
 
-def _find_role(metadata: dict[str, Any], table: str, role: str) -> str:
-    columns = (metadata["schema"].get(table) or {}).get("columns", {})
-    return next(str(name) for name, column in columns.items() if column["role"] == role)
-
-
-def name_features(metadata: dict[str, Any]) -> tuple[str, ...]:
-    """Return the columns of a table of nodes that features were made from."""
-    columns = ((metadata.get("schema") or {}).get("nodes") or {}).get("columns", {})
-    return tuple(name for name, column in columns.items() if column["role"] == "feature")
+def find_columns(metadata: dict[str, Any], table: str, role: str) -> list[str]:
+    """Return the columns of a table, as it was imported, that have a role."""
+    columns = ((metadata.get("schema") or {}).get(table) or {}).get("columns", {})
+    return [name for name, column in columns.items() if column["role"] == role]

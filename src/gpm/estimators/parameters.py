@@ -56,13 +56,7 @@ class Parameters:
     random_state: Any
 
     def __init__(
-        self,
-        *,
-        device: str = "auto",
-        threads: int = 0,
-        progress: bool = False,
-        random_state: Any = 0,
-        **options: Any,
+        self, *, device: str = "auto", threads: int = 0, progress: bool = False, random_state: Any = 0, **options: Any
     ) -> None:
         self._check_names(options)
         own = {"device": device, "threads": threads, "progress": progress, "random_state": random_state}
@@ -87,7 +81,6 @@ class Parameters:
                 raise GpmError(f"{type(self).__name__} has no parameter {name!r}.{nearest(name, parameters)}")
 
     def _check_values(self) -> None:
-        """Refuse values that no training accepts."""
         Config.from_dict(self._options())
         if whole_number(self.threads, "threads") < 0:
             raise GpmError(f"threads must not be negative, got {self.threads}.")

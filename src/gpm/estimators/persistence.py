@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gpm.data.imported import is_imported
 from gpm.data.tables.table_source import GRAPH, OWN_GRAPHS, locate
 from gpm.errors import GpmError
-from gpm.estimators.classes import Classes, as_objects
+from gpm.estimators.fit_inputs import Classes, as_objects
 from gpm.graph.folder import read_extras, save_graph
 from gpm.io.atomic import write_json
 from gpm.io.json_schema import read_checked
@@ -41,21 +41,13 @@ class _Stored(Struct):
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """What an estimator keeps besides its run.
-
-    Attributes:
-        classes: Classes of a classifier, in the user's own values.
-        features: Number of feature columns of the nodes; None if the run has it.
-        metadata: How features were made from tables; empty if they were not.
-        like: Folder that the tables were imported into.
-        source: Name or path by which the graph can be read again; empty if it was in memory.
-    """
+    """What an estimator keeps besides its run."""
 
     classes: Classes | None = None
-    features: int | None = None
-    metadata: dict[str, Any] = field(default_factory=dict)
-    like: Path | None = None
-    source: str = ""
+    features: int | None = None  # number of feature columns of the nodes; None if the run has it
+    metadata: dict[str, Any] = field(default_factory=dict)  # how features were made from tables, if they were
+    like: Path | None = None  # folder that the tables were imported into
+    source: str = ""  # name or path by which the graph can be read again; empty if it was in memory
 
 
 def save_run(run: Run, memory: Memory, folder: Path, *, overwrite: bool = False) -> Path:
@@ -63,9 +55,9 @@ def save_run(run: Run, memory: Memory, folder: Path, *, overwrite: bool = False)
     folder = folder.expanduser().absolute()
     spelled = _spell(memory.classes)
     with claiming(folder):
-        if folder.exists() and not overwrite:
-            raise GpmError(f"{folder} exists: name another folder, or pass overwrite=True.")
         if folder.exists():
+            if not overwrite:
+                raise GpmError(f"{folder} exists: name another folder, or pass overwrite=True.")
             check_replaceable(folder)
         with scratch_for(folder) as scratch:
             made = scratch / "run"
@@ -118,8 +110,7 @@ def _spell(classes: Classes | None) -> dict[str, Any]:
     if classes is None:
         return {}
     listed = [value.item() if isinstance(value, np.generic) else value for value in classes.values.tolist()]
-    strange = next((value for value in listed if type(value) not in _KINDS), None)
-    if strange is not None:
+    if (strange := next((value for value in listed if type(value) not in _KINDS), None)) is not None:
         raise GpmError(f"The class {strange!r} cannot be written to a file; use texts or numbers as classes.")
     kind = classes.values.dtype.str if classes.values.dtype.kind in "iufb" else classes.values.dtype.kind
     return {"classes": listed, "dtype": kind}

@@ -18,8 +18,7 @@ from gpm.data.splits import is_labelled
 from gpm.data.task_data import TaskData
 from gpm.errors import GpmError
 from gpm.estimators.base import Estimator
-from gpm.estimators.classes import Classes
-from gpm.estimators.fit_inputs import FitInput
+from gpm.estimators.fit_inputs import Classes, FitInput
 from gpm.estimators.frames import Tables
 from gpm.inference.predictions import Predictions
 from gpm.tasks import load_task
@@ -32,7 +31,6 @@ class Predictive(Estimator):
     """An estimator of labels of nodes or of graphs."""
 
     def _fit(self, data: Any, y: Any, x: Any, *, target: Any, split: str, **options: Any) -> Self:
-        """Read the input, put the labels into the form of the task and train."""
         self._check_given(y, target, split)
         self._check_values()  # before any work
         with self._own_folder() as folder:
@@ -50,8 +48,7 @@ class Predictive(Estimator):
         raise NotImplementedError
 
     def _assemble(self, given: FitInput, labels: NDArray, classes: Classes | None) -> TaskData:
-        data, graph = given.data, replace(given.data.graph, y=labels)
-        metric = self._metric(given, labels)
+        data, graph, metric = given.data, replace(given.data.graph, y=labels), self._metric(given, labels)
         names = classes.names if classes is not None and labels.ndim == 1 else ()
         named: dict[str, Any] = {"class_names": names, "targets": given.columns or data.targets}
         if isinstance(data, GraphData):
@@ -84,28 +81,25 @@ class Predictive(Estimator):
             )
 
     def _compare(self, data: Any, y: Any, options: dict[str, Any]) -> tuple[Any, torch.Tensor, torch.Tensor]:
-        """Return the task, and logits and targets of all labelled instances of some data."""
-        if data is None:
-            run, given = self.run_, FitInput(self.run_.data)
-        else:
-            run, given = self._open(data, self._find_target(options))
+        """Return the task, and logits and targets: of the test split, or of all labelled instances of some data."""
+        run = self.run_
+        if data is None and y is None:
+            return run.task, run.read("test", progress=self.progress), run.task.targets[torch.tensor(run.split.test)]
+        run, given = (run, FitInput(run.data)) if data is None else self._open(data, self._find_target(options))
         given = given.with_labels(y)
         labels = self._form(given, self._memory.classes)[0]
         ids = np.intersect1d(np.flatnonzero(is_labelled(labels)), given.data.find_instances())
         if not ids.size:
             raise GpmError("Nothing that is to be scored has a label; give y, or a target, with some.")
         task = load_task(run.facts, labels)
-        logits = run.predictor.logits(ids, progress=self.progress)
-        return task, logits, task.targets[torch.from_numpy(ids)]
+        return task, run.predictor.logits(ids, progress=self.progress), task.targets[torch.from_numpy(ids)]
 
     def _find_target(self, options: dict[str, Any]) -> dict[str, Any]:
         """Add where the labels of tables are, unless the user says it: in the columns that were fitted."""
         names = list(self.run_.facts.get("target_names") or ())
         table = options.get("graphs") if options.get("graphs") is not None else options.get("nodes")
-        there = bool(names) and (
-            isinstance(table, (str, Path)) or all(name in getattr(table, "columns", ()) for name in names)
-        )
-        return {"target": names} | options if there else options
+        there = isinstance(table, (str, Path)) or all(name in getattr(table, "columns", ()) for name in names)
+        return {"target": names} | options if names and there else options
 
 
 class Classifier(Predictive):
@@ -153,16 +147,12 @@ class Classifier(Predictive):
             y: The labels, if `data` does not hold them.
             options: Options of `fit` for `data`.
         """
-        metric = self.run_.config.metric
-        if data is None and y is None:
-            return self.run_.evaluate("test", progress=self.progress)[metric]
         task, logits, targets = self._compare(data, y, options)
-        return float(task.score(logits, targets)[metric])
+        return float(task.score(logits, targets)[self.run_.config.metric])
 
     def _decide(self, predictions: Predictions) -> NDArray:
         chances = predictions.task.answers(predictions.logits).numpy()
-        several = self.run_.facts["multilabel"]
-        return np.asarray(chances >= 0.5 if several else self.classes_[chances.argmax(1)])
+        return np.asarray(chances >= 0.5 if self.run_.facts["multilabel"] else self.classes_[chances.argmax(1)])
 
     def _tabulate(self, predictions: Predictions) -> pd.DataFrame:
         table = predictions.frame()
@@ -215,12 +205,7 @@ class Regressor(Predictive):
             y: The labels, if `data` does not hold them.
             options: Options of `fit` for `data`.
         """
-        if data is None and y is None:
-            run = self.run_
-            task, logits = run.task, run.read("test", progress=self.progress)
-            targets = task.targets[torch.tensor(run.split.test)]
-        else:
-            task, logits, targets = self._compare(data, y, options)
+        task, logits, targets = self._compare(data, y, options)
         return _explained(task.answers(logits).numpy(), targets.double().numpy())
 
     def _form(self, given: FitInput, fitted: Classes | None) -> tuple[NDArray, Classes | None]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from gpm.data.graph_data import GraphData
 from gpm.data.node_data import find_masks
@@ -15,7 +16,7 @@ from gpm.data.smiles import featurise, find_scaffolds
 from gpm.data.sources import Source, bare_data, resolve
 from gpm.errors import GpmError, kind_of
 from gpm.estimators.fit_inputs import FitInput
-from gpm.estimators.frames import Tables, is_frame
+from gpm.estimators.frames import Tables
 from gpm.graph.coerce import as_features
 from gpm.graph.folder import read_extras
 from gpm.graph.names import Names
@@ -35,13 +36,9 @@ def read_input(
 ) -> FitInput:
     """Read a graph whose nodes or links are predicted, or a collection of graphs.
 
-    Args:
-        data: The user's input.
-        tables: Options of tables of edges, and where they are imported to.
-        x: Features of the nodes: an array, or a DataFrame, in their order.
-        metric: How labels of a file or a named dataset are read.
-        complete: A text that is no SMILES is an error; else it is left out with a warning.
-        scaffolds: Find the scaffolds of molecules.
+    `tables` are options of tables of edges and where they are imported to, `x` features of the nodes in their order.
+    The metric decides how labels of a file or a named dataset are read. If the input must be `complete`, a text that is
+    no SMILES is an error; else it is left out with a warning.
     """
     source, level = resolve(data), tables.level
     several = isinstance(source.value, list)
@@ -119,12 +116,12 @@ def _read_source(source: Source, level: str, metric: str) -> FitInput:
 
 def _with_features(given: FitInput, x: Any, tables: Tables) -> FitInput:
     graph = given.data.graph
-    if not is_frame(x):
+    if not isinstance(x, pd.DataFrame):
         return replace(given, data=replace(given.data, graph=replace(graph, x=as_features(x, graph.num_nodes, "x"))))
     if len(x) != graph.num_nodes:
         raise GpmError(f"x has {len(x):,} rows for {graph.num_nodes:,} nodes; give one per node, in their order.")
     encoded = tables.encode(x)
-    counts = type(x.index).__name__ == "RangeIndex"
+    counts = isinstance(x.index, pd.RangeIndex)
     names = graph.names if counts or graph.names is not None else Names(x.index.tolist())
     graph = replace(graph, x=encoded.data.graph.x, names=names)
     return replace(given, data=replace(given.data, graph=graph), metadata=encoded.metadata, like=encoded.like)

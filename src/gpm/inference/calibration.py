@@ -46,20 +46,13 @@ _log = logging.getLogger("gpm")
 
 @dataclass(frozen=True)
 class Calibration:
-    """A calibration fitted on the validation split.
+    """A calibration fitted on the validation split."""
 
-    Attributes:
-        key: The weights, patterns and draws it belongs to.
-        temperature: The divisor of the logits.
-        floor, factor: For each number `[C]`: half the width of its interval is (spread + floor) * factor.
-        figures: The number of instances it was fitted on, and measures before and after.
-    """
-
-    key: dict[str, Any]
-    temperature: Annotated[float, Meta(ge=COLDEST, le=HOTTEST)] = 1.0
-    floor: list[_Factor] = field(default_factory=list)
+    key: dict[str, Any]  # the weights, patterns and draws it belongs to
+    temperature: Annotated[float, Meta(ge=COLDEST, le=HOTTEST)] = 1.0  # the divisor of the logits
+    floor: list[_Factor] = field(default_factory=list)  # [C]: half an interval is (spread + floor) * factor
     factor: list[_Factor] = field(default_factory=list)
-    figures: dict[str, float] = field(default_factory=dict)
+    figures: dict[str, float] = field(default_factory=dict)  # number of instances, and measures before and after
 
     def widths(self, spread: Tensor) -> Tensor:
         """Return half the widths of intervals `[B, C]`, from spreads in the units of the numbers."""
@@ -69,11 +62,7 @@ class Calibration:
 def calibrate_run(run: OpenedRun, *, draws: int, patterns: int | None = None, progress: bool = False) -> Calibration:
     """Fit the calibration of a run on the validation split of its training data, or read it if it was fitted before.
 
-    Args:
-        run: The run.
-        draws: Draws of patterns, for intervals.
-        patterns: Patterns per instance; by default the whole pool.
-        progress: Show a progress bar.
+    `draws` of patterns are for intervals; each instance has so many `patterns`, by default the whole pool.
     """
     weights = hashlib.sha256((run.folder / WEIGHTS).read_bytes()).hexdigest()
     key = {"weights": weights, "patterns": patterns, "draws": draws if run.predicts_values else None}
@@ -112,10 +101,9 @@ def measure_spread(
         raise GpmError(f"draws must be at least 2, since one draw has no spread, got {draws}.")
     if not isinstance(predictor, Predictor):
         return torch.zeros_like(logits, dtype=torch.float64)
-    drawn, own = [logits], predictor.tokenizer
-    for i in range(1, draws):
-        other = replace(predictor, tokenizer=own.redraw(own.seed + i))
-        drawn.append(other.logits(inputs, patterns=patterns, progress=progress))
+    own = predictor.tokenizer
+    others = (replace(predictor, tokenizer=own.redraw(own.seed + i)) for i in range(1, draws))
+    drawn = [logits, *(other.logits(inputs, patterns=patterns, progress=progress) for other in others)]
     return torch.stack(drawn).double().std(0)
 
 
@@ -131,9 +119,8 @@ def fit_temperature(task: Task, logits: Tensor, targets: Tensor) -> Calibration:
     from scipy.optimize import minimize_scalar
 
     assert isinstance(task, (ClassTask, LinkTask))
-    plain = replace(task, smoothing=0.0)
+    plain, logits = replace(task, smoothing=0.0), logits.double()
     wanted = targets.double() if targets.is_floating_point() else targets
-    logits = logits.double()
 
     def loss(logarithm: float) -> float:
         return float(plain.loss(cool(logits, math.exp(logarithm)), wanted))
@@ -178,14 +165,11 @@ def fit_intervals(task: ValueTask, logits: Tensor, targets: Tensor, spread: Tens
     Targets (NaN where unknown) and spreads `[B, C]` are in the units of the values.
     """
     errors = (task.answers(logits) - targets).abs().numpy()
-    spreads = spread.numpy()
     floor, factor = [], []
-    for column, scale in enumerate(task.scale):
-        labelled = ~np.isnan(errors[:, column])
-        least = max(float(np.median(errors[labelled, column])) if labelled.any() else 0.0, 1e-9 * scale)
-        scores = errors[labelled, column] / (spreads[labelled, column] + least)
-        floor.append(least)
-        factor.append(_find_quantile(scores))
+    for off, width, scale in zip(errors.T, spread.numpy().T, task.scale, strict=True):
+        labelled = ~np.isnan(off)
+        floor.append(max(float(np.median(off[labelled])) if labelled.any() else 0.0, 1e-9 * scale))
+        factor.append(_find_quantile(off[labelled] / (width[labelled] + floor[-1])))
     fitted = Calibration({}, floor=floor, factor=factor)
     inside = {"before": spread_factor(draws) * spread, "after": fitted.widths(spread)}
     held = {when: (errors <= width.numpy() * (1 + 1e-9))[~np.isnan(errors)] for when, width in inside.items()}
@@ -209,9 +193,7 @@ def _find_quantile(scores: NDArray) -> float:
 
 
 def _read(path: Path, key: dict[str, Any], run: OpenedRun) -> Calibration | None:
-    """Read the calibration in a file; None if it is damaged or belongs to another model."""
-    if not path.is_file():
-        return None
+    """Read the calibration in a file; None if there is none, it is damaged or belongs to another model."""
     try:
         kept = read_checked(path, Calibration)
     except GpmError:

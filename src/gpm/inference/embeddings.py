@@ -25,15 +25,10 @@ ARRAY = ".npy"
 
 @dataclass(eq=False, repr=False)
 class Embeddings:
-    """Vectors of nodes or graphs.
+    """Vectors of nodes or graphs."""
 
-    Args:
-        keys: Columns that name the instances.
-        vectors: float32 `[B, d]`.
-    """
-
-    keys: dict[str, list[Any]]
-    vectors: NDArray[np.float32]
+    keys: dict[str, list[Any]]  # columns that name the instances
+    vectors: NDArray[np.float32]  # [B, d]
 
     def __len__(self) -> int:
         return len(self.vectors)

@@ -20,7 +20,6 @@ from gpm.io.atomic import check_plain, read_json, replacing, write_json
 from gpm.io.json_schema import Count, Finite, Integer, check_json
 from gpm.io.run_files import MODEL
 from gpm.nn.feature_rows import Form
-from gpm.nn.feature_table import InputSpec
 from gpm.nn.predictor import Predicts
 from gpm.tasks import Task
 
@@ -95,11 +94,6 @@ def read_metadata(folder: Path) -> dict[str, Any]:
     shape: Any = _Classes | _Values | _Links
     check_json(content, shape, path, "train again")
     return content
-
-
-def inputs_of(metadata: dict[str, Any]) -> InputSpec:
-    """Return the inputs of the model that `model.json` describes."""
-    return InputSpec(**metadata["inputs"])
 
 
 def save_weights(model: nn.Module, path: Path) -> None:

@@ -17,15 +17,16 @@ from gpm.config import Config
 from gpm.data.sources import load_by
 from gpm.data.splits import PARTS, DomainSplit, LinkSplit, Split
 from gpm.data.tables.table_source import OWN_GRAPHS
-from gpm.data.task_data import TaskData, as_list
+from gpm.data.task_data import TaskData
 from gpm.errors import GpmError
 from gpm.graph.digest import check_digest
-from gpm.graph.find import find_new, find_nodes
+from gpm.graph.find import find_new
 from gpm.graph.graph import Graph
-from gpm.inference.model_files import check_shapes, inputs_of, load_weights, read_metadata
+from gpm.inference.model_files import check_shapes, load_weights, read_metadata
 from gpm.io.atomic import read_json
 from gpm.io.run_files import CONFIG, RESULT, SPLIT, WEIGHTS, read_config
 from gpm.nn.build import build_model, build_predictor
+from gpm.nn.feature_table import InputSpec
 from gpm.nn.predictor import Predictor, Predicts
 from gpm.tasks import Task, load_task
 
@@ -43,27 +44,15 @@ class Loaded:
 class OpenedRun:
     """A trained model in its folder. Data and model are loaded when first used.
 
-    Args:
-        folder: The run folder.
-        data: The data to predict; by default the training data is loaded again.
-        device: The device to compute on.
-        other: `data` is not the training data: it has no split, and nothing in it is held out.
-        source: The folder or file that `data` was read from, if any.
-        home: The same run on its training data, if it is open already.
-        loaded: What need not be read from the folder.
+    Without `data` to predict, the training data is loaded again. `other` data has no split, and nothing in it is held
+    out; `home` is the same run on its training data, if it is open already. `source` is the folder or file that the
+    data was read from, if any, and `loaded` need not be read from the run folder.
     """
 
     def __init__(
-        self,
-        folder: str | Path,
-        data: TaskData | None = None,
-        device: str = "cpu",
-        *,
-        other: bool = False,
-        source: str = "",
-        home: Self | None = None,
-        loaded: Loaded | None = None,
-    ) -> None:
+        self, folder: str | Path, data: TaskData | None = None, device: str = "cpu", *, other: bool = False,
+        source: str = "", home: Self | None = None, loaded: Loaded | None = None,
+    ) -> None:  # fmt: skip
         self.folder, self.device, self.other, self.source = Path(folder), device, other, source
         self._data, self._home, self._loaded = data, home, loaded
 
@@ -174,7 +163,7 @@ class OpenedRun:
 
     def predictor_for(self, graph: Graph) -> Predicts:
         """Load the model for any graph with the same kind of features."""
-        inputs, level, path = inputs_of(self.metadata), self.metadata["task"], self.folder / WEIGHTS
+        inputs, level, path = InputSpec(**self.metadata["inputs"]), self.metadata["task"], self.folder / WEIGHTS
         outputs = load_task(self.metadata, None).outputs
         with torch.device("meta"):  # the options may ask for more than memory holds: compare shapes before building
             check_shapes(build_model(self.config, inputs, outputs, level).state_dict(), path)
@@ -200,17 +189,14 @@ class OpenedRun:
 
         With `new`, find the nodes that the training graph does not have.
         """
-        level, graph = level or self.data.level, self.data.graph
+        level = level or self.data.level
         if new:
             if names is not None or level != "node" or not self.other:
                 raise GpmError("New nodes are those of another graph that were not in training; open the run on it.")
-            return find_new(graph, self.home.data.graph)
-        if level == "node" and self.data.level != "node":  # a model of links embeds nodes
-            return np.arange(graph.num_nodes) if names is None else find_nodes(graph, as_list(names))
-        return self.data.find_instances(names)
+            return find_new(self.data.graph, self.home.data.graph)
+        # a model of links embeds nodes, which are the instances by default
+        return TaskData.find_instances(self.data, names) if level == "node" else self.data.find_instances(names)
 
     def name(self, ids: NDArray, *, level: str = "") -> dict[str, list[Any]]:
         """Return the columns that name nodes or graphs `[B]` or pairs `[B, 2]` in a table."""
-        if level == "node" and self.data.level != "node":
-            return {"node": self.data.graph.names_of(ids)}
-        return self.data.name_instances(ids)
+        return TaskData.name_instances(self.data, ids) if level == "node" else self.data.name_instances(ids)

@@ -1,21 +1,32 @@
-"""Predict instances of an opened run: probabilities, or numbers with intervals, calibrated on request."""
+"""Predict instances of an opened run: probabilities, or numbers with intervals, calibrated on request.
+
+All instances that a run can predict have one fixed order, in which they are read a block at a time.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from gpm.data.graph_files import opening_pairs
 from gpm.errors import GpmError
+from gpm.graph.find import find_nodes
 from gpm.inference.calibration import DRAWS, Calibration, calibrate_run, measure_spread, spread_factor
 from gpm.inference.opened import OpenedRun
 from gpm.inference.predictions import Predictions
 from gpm.nn.predictor import Predicts
 from gpm.patterns.walks import has_edge
 from gpm.tasks import Task, ValueTask, load_task
+
+_BLOCK = 1 << 20  # instances that are looked at together
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,15 +58,9 @@ class Inference:
 
 
 def prepare_inference(
-    run: OpenedRun,
-    *,
-    patterns: int | None = None,
-    interval: bool = False,
-    draws: int = DRAWS,
-    calibrate: bool = False,
-    progress: bool = False,
-    total: int = 0,
-) -> Inference:
+    run: OpenedRun, *, patterns: int | None = None, interval: bool = False, draws: int = DRAWS, calibrate: bool = False,
+    progress: bool = False, total: int = 0,
+) -> Inference:  # fmt: skip
     """Load the model and, on request, calibrate it.
 
     Without calibration an interval measures the effect of chance: with more and more patterns, 9 in 10 predictions
@@ -96,3 +101,54 @@ def recommend(run: OpenedRun, node: object, top: int = 10, **options: Any) -> Pr
     best = np.argsort(-scored.logits[:, 0].numpy(), kind="stable")[:top]
     logits = scored.logits[torch.from_numpy(best)]
     return Predictions(run.name(pairs[best]), logits, scored.task, temperature=scored.temperature)
+
+
+@dataclass(frozen=True, eq=False)
+class Instances:
+    """All instances, in order."""
+
+    total: int
+    reader: Callable[[int, int], Iterable[NDArray]]  # reads `first` to `last - 1`, in blocks of any size
+    digest: str = ""  # the SHA-256 of the file of a table of pairs
+
+    def read(self, first: int, last: int, size: int) -> Iterator[NDArray]:
+        """Read nodes or graphs `[B]` or pairs `[B, 2]`, `first` to `last - 1`, `size` at a time or, at last, fewer."""
+        waiting: list[NDArray] = []
+        for block in self.reader(first, last):
+            while len(block):
+                room = size - sum(map(len, waiting))
+                waiting.append(block[:room])
+                block = block[room:]
+                if sum(map(len, waiting)) == size:
+                    yield np.concatenate(waiting)
+                    waiting = []
+        if waiting:
+            yield np.concatenate(waiting)
+
+
+@contextmanager
+def opening_instances(run: OpenedRun, pairs: Path | None = None, *, new: bool = False) -> Iterator[Instances]:
+    """Open all nodes or graphs of a run's data, those that are `new` to the run, or the pairs of a table."""
+    level, graph = run.data.level, run.data.graph
+    if (level == "link") != (pairs is not None) or (level == "link" and new):
+        needs = "a table of pairs, and no new nodes" if level == "link" else "no table of pairs"
+        raise GpmError(f"{run.folder} predicts {level}s, for which it needs {needs}.")
+    if pairs is not None:
+        with opening_pairs(pairs) as table, pairs.open("rb") as file:
+
+            def read(first: int, last: int) -> Iterator[NDArray]:
+                for block in table.read(first, last):
+                    yield find_nodes(graph, [name for pair in block for name in pair]).reshape(-1, 2)
+
+            if not (total := table.table.count()):
+                raise GpmError(f"{pairs} holds no pairs; write one 'source,target' per line.")
+            yield Instances(total, read, hashlib.file_digest(file, "sha256").hexdigest())
+    elif level == "node" and not new:
+        yield Instances(graph.num_nodes, _count)
+    else:
+        ids = run.find(new=new)
+        yield Instances(len(ids), lambda first, last: [ids[first:last]])
+
+
+def _count(first: int, last: int) -> Iterator[NDArray]:
+    return (np.arange(begin, min(begin + _BLOCK, last)) for begin in range(first, last, _BLOCK))

@@ -29,6 +29,7 @@ def write_card(run: OpenedRun, result: dict[str, Any], paper: str = "", note: st
     config, metadata, level, graph = run.config, run.metadata, result["task"], run.data.graph
     graphs = f"{graph.num_graphs:,} graphs, " if level == "graph" else ""
     name = "Neural Graph Pattern Machine" if config.model == "gpm" else f"baseline ({config.model})"
+    walks = f"- Patterns: walks of lengths {config.lengths}, {config.patterns} in training, {config.pool} at inference."
     lines = [
         f"# {config.model.upper()} on {result['data']}",
         "",
@@ -47,12 +48,7 @@ def write_card(run: OpenedRun, result: dict[str, Any], paper: str = "", note: st
         f"- Protocol: {result['protocol']}; seed {config.seed}; split digest `{result['split_digest']}`.",
         f"- Epoch {result['best_epoch']} of {result['epochs']}, {result['train_seconds']:.0f} s of training, "
         f"{result['date']}.",
-    ]
-    if config.model == "gpm":
-        lines.append(
-            f"- Patterns: walks of lengths {config.lengths}, {config.patterns} in training, {config.pool} at inference."
-        )
-    lines += [
+        *([walks] if config.model == "gpm" else []),
         "- Every option is in `config.yaml`, versions and devices are in `environment.json`, epochs in `metrics.csv`.",
         *([f"- {note}"] if note else []),
         "",
@@ -69,7 +65,6 @@ def write_card(run: OpenedRun, result: dict[str, Any], paper: str = "", note: st
 
 
 def _describe_seen(run: OpenedRun, level: str) -> str:
-    """Say what the model has seen in training."""
     data, config = run.data, run.config
     if not isinstance(data, DomainData):
         return _SEEN[level] if config.protocol == "strict" or level != "link" else _LEAKY

@@ -48,12 +48,7 @@ class Run(OpenedRun):
 
     @classmethod
     def open(
-        cls,
-        folder: str | Path,
-        data: Any = None,
-        *,
-        device: str = "auto",
-        other: bool = False,
+        cls, folder: str | Path, data: Any = None, *, device: str = "auto", other: bool = False,
         home: Self | None = None,
     ) -> Self:  # fmt: skip
         """Open a run folder.
@@ -127,7 +122,7 @@ class Run(OpenedRun):
 
     def unseen(self) -> list[str]:
         """Describe in sentences what the data contains that the training data does not."""
-        from gpm.run.unseen_data import describe_unseen
+        from gpm.run.other_data import describe_unseen
 
         return describe_unseen(self.data, lambda: self.home.data.graph, self.config.pe) if self.other else []
 
@@ -172,8 +167,8 @@ class Run(OpenedRun):
 def _check_run_folder(folder: Path) -> None:
     """Refuse a folder that is not a complete run, or whose files were changed."""
     if not folder.is_dir():
-        if part_of(folder).is_dir():
-            how = f"gpm train --resume {folder} continues it from {part_of(folder)}"
+        if (part := part_of(folder)).is_dir():
+            how = f"gpm train --resume {folder} continues it from {part}"
             raise GpmError(f"The training of {folder} is not finished; {how}.")
         raise GpmError(f"There is no run folder {folder}; gpm train makes one.")
     if seeds := sorted(path.parent for path in folder.glob(f"seed-*/{CONFIG}")):

@@ -20,15 +20,13 @@ import duckdb
 import numpy as np
 from tqdm.auto import tqdm
 
-from gpm.data.graph_data import GraphData
 from gpm.data.tables.open_table import reading
 from gpm.data.tables.session import connect, file_literal, literal
 from gpm.errors import GpmError, whole_number
 from gpm.graph.digest import digest_data
 from gpm.inference.calibration import DRAWS
-from gpm.inference.instances import Instances, opening_instances
 from gpm.inference.opened import OpenedRun
-from gpm.inference.predict import Inference, prepare_inference
+from gpm.inference.predict import Inference, Instances, opening_instances, prepare_inference
 from gpm.io.atomic import replacing, sync_folder
 from gpm.io.manifest import USED
 from gpm.io.publish import claiming, scratch_for
@@ -89,20 +87,10 @@ def check_folder(folder: Path) -> None:
 
 
 def predict_shard(
-    run: OpenedRun,
-    folder: str | Path,
-    index: int,
-    count: int,
-    *,
-    pairs: str | Path | None = None,
-    new: bool = False,
-    overwrite: bool = False,
-    patterns: int | None = None,
-    interval: bool = False,
-    draws: int = DRAWS,
-    calibrate: bool = False,
-    progress: bool = False,
-) -> Part:
+    run: OpenedRun, folder: str | Path, index: int, count: int, *, pairs: str | Path | None = None, new: bool = False,
+    overwrite: bool = False, patterns: int | None = None, interval: bool = False, draws: int = DRAWS,
+    calibrate: bool = False, progress: bool = False,
+) -> Part:  # fmt: skip
     """Predict one of `count` equal shards of all instances and write it as a Parquet file.
 
     Memory does not grow with the number of instances. A file of the same run, data, options and range that is there
@@ -139,22 +127,16 @@ def predict_shard(
 
 
 def _digest_run(run: OpenedRun) -> str:
-    digest = hashlib.sha256()
-    for name in USED:
-        path = run.folder / name
-        digest.update(hashlib.sha256(path.read_bytes() if path.exists() else b"").digest())
-    return digest.hexdigest()
+    files = (path.read_bytes() if (path := run.folder / name).exists() else b"" for name in USED)
+    return hashlib.sha256(b"".join(hashlib.sha256(content).digest() for content in files)).hexdigest()
 
 
 def _digest_data(run: OpenedRun) -> str:
     kept = "" if run.other else str(run.metadata.get("data_digest", "")).partition(" ")[0]  # checked on opening
     digest = kept or digest_data(run.data.graph, run.source or run.folder / run.config.data)
-    if isinstance(run.data, GraphData) and run.data.names is not None:
-        names = hashlib.sha256()
-        for name in run.data.names:
-            names.update(json.dumps(name).encode())
-        digest += f" {names.hexdigest()}"
-    return digest
+    if (names := getattr(run.data, "names", None)) is None:
+        return digest
+    return f"{digest} {hashlib.sha256(''.join(map(json.dumps, names)).encode()).hexdigest()}"
 
 
 def _is_finished(path: Path, metadata: dict[str, Any], overwrite: bool) -> bool:
@@ -175,8 +157,8 @@ def _compare(metadata: dict[str, Any], wanted: dict[str, Any]) -> str:
         if metadata.get(key) != wanted.get(key):
             return words
     for key, value in wanted["options"].items():
-        if metadata["options"].get(key) != value:
-            return f"other options ({key}: {metadata['options'].get(key)}, not {value})"
+        if (other := metadata["options"].get(key)) != value:
+            return f"other options ({key}: {other}, not {value})"
     return ""
 
 
@@ -213,8 +195,7 @@ def _predict_part(part: Part, inference: Inference, instances: Instances) -> Ite
 
 
 def _scan(paths: list[Path]) -> str:
-    files = ", ".join(file_literal(path) for path in paths)
-    return f"SELECT * FROM read_parquet([{files}], hive_partitioning = false)"
+    return f"SELECT * FROM read_parquet([{', '.join(map(file_literal, paths))}], hive_partitioning = false)"
 
 
 def _join(
@@ -240,7 +221,6 @@ def _blocks(paths: list[Path]) -> Iterator[dict[str, Any]]:
 
 
 def _read_metadata(base: duckdb.DuckDBPyConnection, path: Path) -> dict[str, Any]:
-    """Read what a shard was made from."""
     file = file_literal(path)
     with reading(str(path)):
         values = base.execute(f"SELECT value FROM parquet_kv_metadata({file}) WHERE key = 'gpm'").fetchall()
@@ -294,8 +274,7 @@ def find_parts(folder: Path) -> list[Path]:
     if not counts:
         raise GpmError(f"{folder} holds no parts; gpm predict RUN -o {folder} --shard 0/100 makes the first of 100.")
     if len(counts) > 1:
-        listed = _list([f"{count}" for count in counts])
-        raise GpmError(f"{folder} holds parts of {listed} shards; remove those that do not belong together.")
+        raise GpmError(f"{folder} holds parts of {_list(counts)} shards; remove those that do not belong together.")
     count = counts[0]
     if missing := [index for index in range(count) if (count, index) not in paths]:
         which = f"Part {missing[0]} of {count} is" if len(missing) == 1 else f"Parts {_list(missing)} of {count} are"
@@ -303,6 +282,6 @@ def find_parts(folder: Path) -> list[Path]:
     return [paths[count, index] for index in range(count)]
 
 
-def _list(words: list[Any], most: int = 12) -> str:
-    shown = [str(word) for word in words[:most]] + ([f"{len(words) - most} more"] if len(words) > most else [])
-    return " and ".join([*([", ".join(shown[:-1])] if len(shown) > 1 else []), shown[-1]])
+def _list(numbers: list[int], most: int = 12) -> str:
+    shown = [*map(str, numbers[:most]), *([f"{len(numbers) - most} more"] if len(numbers) > most else [])]
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)

@@ -1,26 +1,65 @@
 """The folder in which a training works: RUN.part, locked and resumable, published as RUN when it is complete.
 
-Whenever a process is killed, RUN is either missing, or the old run, or the new one; see `gpm.io.publish`.
+Whenever a process is killed, RUN is either missing, or the old run, or the new one; see `gpm.io.publish`. `plan.json`
+holds the request of a training, by which an interrupted training is recognised and resumed.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from gpm.config import Config
 from gpm.errors import GpmError
-from gpm.io.atomic import WriteError, is_scratch
+from gpm.io.atomic import WriteError, is_scratch, write_json
+from gpm.io.json_schema import read_checked
 from gpm.io.manifest import CHECKSUMS, LATER, read_checksums, write_checksums
 from gpm.io.publish import PART, REPLACED, TakenError, is_complete, is_free, lock_folder, part_of, publish, settle
-from gpm.run.request import PLAN, Plan
 
 __all__ = [
-    "PART", "TakenError", "Workplace", "check_replaceable", "find_place", "is_complete", "is_run", "part_of", "settle",
-    "target_of",
+    "PART", "PLAN", "Plan", "TakenError", "Workplace", "check_replaceable", "find_place", "is_complete", "is_run",
+    "part_of", "settle", "target_of",
 ]  # fmt: skip
+PLAN = "plan.json"
 _CONFIG, _OLD_LOCK = "config.yaml", ".lock"  # a lock that gpm before 0.1 left in RUN.part
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a training was asked to do. The same plan again resumes what is there."""
+
+    config: dict[str, Any]  # the options, with those of the recipe; its seed is the first
+    seeds: int  # number of trainings, with consecutive seeds
+    baselines: bool  # score baselines too
+    data_digest: str
+    gpm: str  # the version of gpm that started the training
+    recipe: dict[str, Any]  # metadata of the recipe besides its options
+    overwrite: bool = False  # an existing run may be replaced
+    result: str = ""  # a further file for the figures; empty for none
+
+    def difference(self, other: Plan) -> str:
+        """Return the first difference, as "lr is 0.1, not 0.2"; empty if it is the same training."""
+        mine, theirs = self._compared(), other._compared()
+        for key in mine | theirs:
+            if mine.get(key) != theirs.get(key):
+                return f"{key} is {mine.get(key)}, not {theirs.get(key)}"
+        return "" if self.data_digest == other.data_digest else f"{self.config.get('data') or 'the graph'} was changed"
+
+    def _compared(self) -> dict[str, Any]:
+        options = Config.from_dict(self.config).to_dict()  # an earlier version may have had fewer
+        return options | {"seeds": self.seeds, "baselines": self.baselines, "gpm's version": self.gpm}
+
+    def write(self, folder: Path) -> None:
+        """Write `plan.json`."""
+        write_json(folder / PLAN, asdict(self))
+
+    @classmethod
+    def read(cls, folder: Path) -> Plan:
+        """Read `plan.json`."""
+        return read_checked(folder / PLAN, cls, "train anew with --overwrite")
 
 
 def target_of(folder: Path) -> Path:
@@ -46,16 +85,11 @@ def find_place(out: Path) -> Path:
     return folder
 
 
-class Workplace:
+class Workplace(AbstractContextManager["Workplace"]):
     """`RUN.part`, locked for one plan; leave it by `publish`, or as it is, to be resumed.
 
-    Args:
-        folder: The run folder to be, see `find_place`.
-        plan: What is to be done there.
-
-    Attributes:
-        part: The folder to work in.
-        begun: True if it holds an unfinished training of this very plan.
+    `folder` is the run folder to be, see `find_place`, and `part` the folder to work in. `begun` is True if that holds
+    an unfinished training of this very plan.
     """
 
     def __init__(self, folder: Path, plan: Plan) -> None:
@@ -135,9 +169,6 @@ class Workplace:
         finally:
             self._lock.close()
 
-    def __enter__(self) -> Workplace:
-        return self
-
     def __exit__(self, *reason: object) -> None:
         self.close()
 
@@ -162,10 +193,8 @@ def _tidy(part: Path, name: str = "") -> None:
 
 def _refuse_links(part: Path) -> None:
     """Write nothing through a link: a folder may come from elsewhere."""
-    for root, folders, files in os.walk(part):
-        for name in (*folders, *files):
-            if (path := Path(root) / name).is_symlink():
-                raise TakenError(f"{path} is a symbolic link, which is not followed here; put the thing in its place.")
+    if path := next((path for path in part.rglob("*") if path.is_symlink()), None):
+        raise TakenError(f"{path} is a symbolic link, which is not followed here; put the thing in its place.")
 
 
 def _remove(path: Path) -> None:

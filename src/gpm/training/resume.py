@@ -15,9 +15,8 @@ from gpm.errors import GpmError
 from gpm.io.atomic import write_json
 from gpm.io.manifest import check_folder
 from gpm.io.run_files import CONFIG, RESULT, read_config
-from gpm.run.request import PLAN, Plan
 from gpm.run.run import Run
-from gpm.run.workplace import Workplace, is_complete, part_of, settle, target_of
+from gpm.run.workplace import PLAN, Plan, Workplace, is_complete, part_of, settle, target_of
 from gpm.training.distributed.lead import Team, check_ranks
 from gpm.training.recipes import Recipe
 from gpm.training.seeds import digest_inputs, seed_folders, train_seeds

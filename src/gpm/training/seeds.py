@@ -18,9 +18,8 @@ from gpm.data.task_data import TaskData
 from gpm.graph.digest import digest_data
 from gpm.io.atomic import WriteError, write_json
 from gpm.io.run_files import CONFIG
-from gpm.run.request import Plan
 from gpm.run.run import Run
-from gpm.run.workplace import Workplace
+from gpm.run.workplace import Plan, Workplace
 from gpm.training.distributed.lead import Errand, Team
 from gpm.training.fit import carry_out
 from gpm.training.prepare import Job, settle_options

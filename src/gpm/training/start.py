@@ -26,9 +26,8 @@ from gpm.data.sources import load_by, resolve
 from gpm.data.tables.table_source import GRAPH, OWN_GRAPHS, Tables
 from gpm.errors import GpmError
 from gpm.io.run_files import CONFIG, read_config
-from gpm.run.request import Plan
 from gpm.run.run import Run
-from gpm.run.workplace import TakenError, Workplace, find_place
+from gpm.run.workplace import Plan, TakenError, Workplace, find_place
 from gpm.training.choose import choose_recipe
 from gpm.training.distributed.lead import Team, check_devices, check_ranks, check_world, follow_lead
 from gpm.training.distributed.ranks import LostError, find_world, joined, launch, own_device

@@ -69,20 +69,11 @@ class ExportedMachine(nn.Module):
         self.answers, self.level, self.output = answers, level, "value" if values else "probability"
 
     def forward(
-        self,
-        nodes: Tensor,
-        x: Tensor | None = None,
-        x_offsets: Tensor | None = None,
-        x_indices: Tensor | None = None,
-        x_values: Tensor | None = None,
-        pe: Tensor | None = None,
-        edges: Tensor | None = None,
-        edge_attr: Tensor | None = None,
-        marks: Tensor | None = None,
-        adjacent: Tensor | None = None,
-        shape: Tensor | None = None,
-        sizes: Tensor | None = None,
-    ) -> dict[str, Tensor]:
+        self, nodes: Tensor, x: Tensor | None = None, x_offsets: Tensor | None = None, x_indices: Tensor | None = None,
+        x_values: Tensor | None = None, pe: Tensor | None = None, edges: Tensor | None = None,
+        edge_attr: Tensor | None = None, marks: Tensor | None = None, adjacent: Tensor | None = None,
+        shape: Tensor | None = None, sizes: Tensor | None = None,
+    ) -> dict[str, Tensor]:  # fmt: skip
         """Return logits, predictions and, if the readout has them, pattern weights; see `list_inputs`."""
         walks = nodes.flatten(0, -2)  # (W, S), -1 past the end
         there = (walks >= 0) | (torch.arange(walks.shape[1], device=walks.device) == 0)  # no walk is empty

@@ -34,15 +34,10 @@ AT_ONCE = 50_000  # positions of paths in a call of the check
 
 
 def save_program(opened: Run, path: Path, check: int = 256) -> list[str]:
-    """Write a trained model as a program of torch.export, and compare its logits with those of the run.
+    """Write a trained model as a program of torch.export; return what was written and compared, line by line.
 
-    Args:
-        opened: The run, on the CPU.
-        path: The file to write; nothing is written if a logit differs by more than 1e-4 of the largest.
-        check: The number of random instances to compare.
-
-    Returns:
-        What was written and compared, line by line.
+    The logits of `check` random instances are compared with those of the run, which must be on the CPU: nothing is
+    written if one differs by more than 1e-4 of the largest.
     """
     maker = InputMaker(predictor_on_cpu(opened))
     instances = _choose_instances(opened, check)
@@ -67,10 +62,8 @@ def export_program(predictor: Predictor, task: Task) -> ExportedProgram:
     machine = ExportedMachine(predictor.model, task.answers, predictor.level, isinstance(task, ValueTask))
     dims = {letter: Dim(letter) for letter in SIZES}
     shapes = {each.name: {i: dims[s] for i, s in enumerate(each.shape) if isinstance(s, str)} for each in inputs}
-    example = {}
-    for each in inputs:
-        sizes = [SIZES[s] if isinstance(s, str) else s for s in each.shape]
-        example[each.name] = torch.zeros(sizes, dtype=getattr(torch, each.kind))
+    sizes = {each.name: [SIZES[s] if isinstance(s, str) else s for s in each.shape] for each in inputs}
+    example = {each.name: torch.zeros(sizes[each.name], dtype=getattr(torch, each.kind)) for each in inputs}
     with torch.no_grad():
         program = torch.export.export(machine, (), example, dynamic_shapes=shapes)
     for node in program.graph.nodes:
@@ -102,8 +95,7 @@ def _compare(path: Path, maker: InputMaker, instances: NDArray, predicted: Predi
     """Return the largest difference between the logits of a saved program and of the run; refuse a large one."""
     module = torch.export.load(path).module()
     count, rounds = maker.predictor.portion()
-    ends = instances.ndim * rounds
-    size = max(1, AT_ONCE // (ends * count * (maker.predictor.model.longest + 1)))
+    size = max(1, AT_ONCE // (instances.ndim * rounds * count * (maker.predictor.model.longest + 1)))
     with torch.no_grad():
         parts = [module(**maker(instances[i : i + size])) for i in range(0, len(instances), size)]
     logits, answers = (torch.cat([list(part.values())[at] for part in parts]) for at in (0, 1))

@@ -67,9 +67,8 @@ def list_inputs(predictor: Predictor) -> list[Slot]:
             Slot("edge_attr", kind, ("k", spec.edge_dim), "features of edges, at least one row"),
         ]
     if model.marks is not None:
-        slots.append(
-            Slot("marks", "int64", (*bag, positions), f"0 to {len(model.marks) - 1}, as gpm.patterns.meetings says")
-        )
+        about = f"0 to {len(model.marks) - 1}, as gpm.patterns.meetings says"
+        slots.append(Slot("marks", "int64", (*bag, positions), about))
     slots += _list_topology(predictor, bag, positions)
     if predictor.level == "graph" and model.options.readout == "sum":
         slots.append(Slot("sizes", "int64", ("B",), "nodes of each graph"))
@@ -89,10 +88,9 @@ def _list_topology(predictor: Predictor, bag: tuple[int | str, ...], positions: 
 
 def list_outputs(predictor: Predictor, task: Task) -> list[Slot]:
     """List the outputs of a program."""
-    values, options = isinstance(task, ValueTask), predictor.model.options
-    shape: tuple[int | str, ...] = ("B", task.outputs)
+    options, shape = predictor.model.options, ("B", task.outputs)
     slots = [Slot("logits", "float32", shape, "what the model says of each output")]
-    if values:
+    if isinstance(task, ValueTask):
         slots.append(Slot("value", "float64", shape, "each target in its own units"))
     else:
         slots.append(Slot("probability", "float32", shape, "of each class, of each label, or of the link"))
@@ -112,7 +110,6 @@ def bag_shape(predictor: Predictor) -> tuple[int | str, ...]:
 
 
 def _name_features(predictor: Predictor) -> str:
-    """Describe the columns of x."""
     options, spec, graph = predictor.model.options, predictor.model.inputs, predictor.tokenizer.graph
     if options.features == "constant":
         own = "the category 0"
@@ -167,7 +164,6 @@ class InputMaker:
         return _stack_rounds([_stack_sides(each, self._lay_out(each)) for each in shares])
 
     def _lay_out(self, patterns: Patterns) -> dict[str, Tensor]:
-        """Lay out patterns `[B, M]` as tensors."""
         model, inputs = self.predictor.model, {"nodes": patterns.nodes.long()}
         if model.input_map.edge is not None:
             assert patterns.edges is not None
@@ -175,10 +171,8 @@ class InputMaker:
             if rows is not None and len(rows):
                 edges = torch.where(edges >= 0, rows[edges.clamp(min=0)], -1)
             inputs["edges"] = edges
-        if patterns.marks is not None:
-            inputs["marks"] = patterns.marks.long()
-        if patterns.sizes is not None:
-            inputs["sizes"] = patterns.sizes.long()
+        extras = {"marks": patterns.marks, "sizes": patterns.sizes}
+        inputs |= {name: values.long() for name, values in extras.items() if values is not None}
         if model.anonymous is None or patterns.table.kind == "loops":
             return inputs
         if isinstance(model.anonymous.encoder, ShapeVocabulary):

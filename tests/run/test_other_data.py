@@ -44,7 +44,7 @@ def test_degrees_and_features_far_outside_are_named() -> None:
 
 
 def _compare(given: Any, known: Any) -> list[str]:
-    from gpm.run.unseen_data import _compare_features
+    from gpm.run.other_data import _compare_features
 
     return _compare_features(given, known, "node")
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from gpm import GpmError
-from gpm.estimators.classes import Classes, align, as_labels
+from gpm.estimators.fit_inputs import Classes, align, as_labels
 
 
 @pytest.mark.parametrize(
