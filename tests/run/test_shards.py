@@ -27,7 +27,7 @@ import gpm.run.shards
 from gpm import GpmError, Graph, Predictions, Run
 from gpm.cli.main import main
 from gpm.data.graph_files import read_pairs
-from gpm.inference.predict import Inference, Instances, opening_instances
+from gpm.inference.predictions import Inference, Instances, opening_instances
 from gpm.io.publish import claiming
 from gpm.run.shards import merge_shards, parse_shard, part_path, share_out
 from tests.small_runs import NODES, folder_of, make_graph, run_of

@@ -26,8 +26,7 @@ from torch import Tensor
 from gpm.errors import GpmError
 from gpm.graph.digest import check_digest
 from gpm.inference.opened import OpenedRun
-from gpm.inference.predict import prepare_inference, recommend
-from gpm.inference.predictions import Predictions
+from gpm.inference.predictions import Predictions, prepare_inference, recommend
 from gpm.io.manifest import check_files
 from gpm.io.run_files import CONFIG, MODEL, SPLIT, WEIGHTS
 from gpm.run.workplace import part_of, settle
@@ -91,7 +90,7 @@ class Run(OpenedRun):
             names: By default all nodes or graphs.
             new: Only nodes that the training graph does not have, if the run is opened on another graph.
             options: patterns, interval, draws, calibrate and progress, as in
-                `gpm.inference.predict.prepare_inference`.
+                `gpm.inference.predictions.prepare_inference`.
         """
         return self.predict_inputs(self.find(names, new=new), **options)
 
@@ -138,7 +137,7 @@ class Run(OpenedRun):
         Args:
             node: The name of the node.
             top: Number of neighbours.
-            options: patterns, calibrate and progress, as in `gpm.inference.predict.prepare_inference`.
+            options: patterns, calibrate and progress, as in `gpm.inference.predictions.prepare_inference`.
         """
         return recommend(self, node, top, **options)
 

@@ -26,7 +26,7 @@ from gpm.errors import GpmError, whole_number
 from gpm.graph.digest import digest_data
 from gpm.inference.calibration import DRAWS
 from gpm.inference.opened import OpenedRun
-from gpm.inference.predict import Inference, Instances, opening_instances, prepare_inference
+from gpm.inference.predictions import Inference, Instances, opening_instances, prepare_inference
 from gpm.io.atomic import replacing, sync_folder
 from gpm.io.manifest import USED
 from gpm.io.publish import claiming, scratch_for
@@ -105,7 +105,7 @@ def predict_shard(
         pairs: The table of pairs to score, for a run that predicts links.
         new: Only nodes that the training graph does not have, for a run that is opened on another graph.
         overwrite: Replace a file of another run, other data or other options.
-        patterns, interval, draws, calibrate, progress: As in `gpm.inference.predict.prepare_inference`.
+        patterns, interval, draws, calibrate, progress: As in `gpm.inference.predictions.prepare_inference`.
     """
     index, count = check_shard(index, count)
     folder = Path(folder)
