@@ -14,13 +14,10 @@ from gpm.random_bits import mix_array
 
 
 def describe(table: Topologies, longest: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    r"""Return the sequences that an encoder reads.
+    r"""Return the sequences that an encoder reads `[T, L+1, c]`, zero past the end, and their lengths `[T]`.
 
     For `loops`, position i of an anonymous walk w is :math:`z_{ij} = 1[w_i = w_j]`; for `induced` it is
     :math:`[1[w_i = w_j] \,\|\, 1[w_i \sim w_j]]`, where :math:`\sim` is adjacency.
-
-    Returns:
-        Sequences `[T, L+1, c]`, zero past the end, and their lengths `[T]`.
     """
     assert table.codes is not None
     codes = np.full((len(table), longest + 1), -1, dtype=np.int64)
@@ -77,12 +74,7 @@ class TransformerTopology(nn.Module):
 
 
 class ShapeVocabulary(nn.Module):
-    """An embedding per shape. Frequent shapes have a row each; the others share rows by hash.
-
-    Args:
-        size: Number of shapes with a row of their own; `size / 4` further rows are shared.
-        width: Width of the embedding.
-    """
+    """An embedding per shape. `size` frequent shapes have a row each; the others share `size / 4` rows by hash."""
 
     keys: Tensor
 
@@ -112,13 +104,7 @@ class ShapeVocabulary(nn.Module):
 
 
 class AnonymousPath(nn.Module):
-    r"""The anonymous path encoder that the options name, weighted: :math:`\lambda \rho_a(\phi)`.
-
-    Args:
-        options: Options of the model.
-        kind: Kind of the topologies.
-        longest: Length of the longest walk.
-    """
+    r"""The anonymous path encoder that the options name, weighted: :math:`\lambda \rho_a(\phi)`."""
 
     def __init__(self, options: ModelOptions, kind: Kind, longest: int) -> None:
         super().__init__()

@@ -27,12 +27,9 @@ class Predicts(ABC):
 
     @abstractmethod
     def prepare(self, inputs: Tensor, turn: int, rows: Tensor | None = None) -> tuple[Any, dict[str, float]]:
-        """Return what the model reads of some instances in a training step, and the seconds that it took.
+        """Return what the model reads of some instances in step `turn` of a training, and the seconds that it took.
 
-        Args:
-            inputs: The instances.
-            turn: Index of the step.
-            rows: Indices of the instances among all instances of the step, over all ranks.
+        `rows` are the indices of the instances among all instances of the step, over all ranks.
         """
 
     @abstractmethod

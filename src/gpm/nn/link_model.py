@@ -24,10 +24,6 @@ class LinkPatternMachine(GraphPatternMachine):
     `product` (as in the paper) embeds each endpoint by its own patterns: :math:`f(z_u \odot z_v)`. `joint` reads the
     patterns of both as one set, in which every position is marked by how it is reached from the other endpoint:
     :math:`f([z_u \odot z_v \,\|\, z_u + z_v])` with the means z over the two sides.
-
-    Args:
-        inputs, options, longest, topology: As for `GraphPatternMachine`.
-        pair: How the endpoints are combined.
     """
 
     def __init__(

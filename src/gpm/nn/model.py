@@ -27,17 +27,11 @@ SHAPE_SAMPLE = 4096  # nodes at which the most frequent shapes are counted
 
 @dataclass(frozen=True)
 class Output:
-    """The output for B instances with M patterns each.
+    """The output for B instances with M patterns each."""
 
-    Attributes:
-        logits: `[B, C]`.
-        embedding: `[B, d]`.
-        weights: Weight of each pattern `[B, M]`, with sum 1; None with a mean readout.
-    """
-
-    logits: Tensor
-    embedding: Tensor
-    weights: Tensor | None
+    logits: Tensor  # (B, C)
+    embedding: Tensor  # (B, d)
+    weights: Tensor | None  # of each pattern (B, M), with sum 1; None with a mean readout
 
 
 class GraphPatternMachine(nn.Module):

@@ -32,27 +32,16 @@ POSITIONS = 300_000  # path positions in one forward pass: bounds memory for any
 
 @dataclass(eq=False)
 class Predictor(Predicts):
-    """Tokenizer, features and model of one graph, or of a collection of graphs.
-
-    Attributes:
-        model: The model.
-        tokenizer: Draws the patterns of instances.
-        table: The graph's features.
-        level: What an instance is: a node, a link or a graph.
-        count: m, patterns per instance in training.
-        forbid: A link's own edge is hidden from its patterns.
-        maps: The maps of all nodes, if they were computed in advance, see `look_ahead`.
-        joint: The patterns of the two ends of a link are marked by where they meet; by default as the model has it.
-    """
+    """Tokenizer, features and model of one graph, or of a collection of graphs."""
 
     model: GraphPatternMachine
     tokenizer: Tokenizer
     table: FeatureTable
-    level: str = "node"
-    count: int = 16
-    forbid: bool = True
-    maps: TokenMaps | None = None
-    joint: bool | None = None
+    level: str = "node"  # what an instance is: a node, a link or a graph
+    count: int = 16  # m, patterns per instance in training
+    forbid: bool = True  # hide a link's own edge from its patterns
+    maps: TokenMaps | None = None  # maps of all nodes, see `look_ahead`
+    joint: bool | None = None  # mark where the patterns of a link's two ends meet; by default as the model has it
 
     @classmethod
     def build(
@@ -69,16 +58,9 @@ class Predictor(Predicts):
     ) -> Predictor:
         """Make a model for a graph, with fresh weights.
 
-        Args:
-            config: The options.
-            graph: The graph to walk on.
-            outputs: C, the number of classes or targets.
-            level: What an instance is.
-            inputs: The inputs of a trained model; by default statistics are computed from the graph.
-            device: Device of the model.
-            seen: The graphs of a collection that statistics may be taken from; by default all.
-            stream: Walk and gather on the host, and move to the device only what a batch touches; a graph of gigabytes
-                is always read so.
+        Statistics are computed from the graph, of a collection from the graphs `seen` alone, unless the `inputs` of a
+        trained model are given. With `stream`, walks and features stay on the host, and only what a batch touches is
+        moved to the device; a graph of gigabytes is always read so.
         """
         home = "cpu" if stream or graph.nbytes + count_bytes(graph.x) > MOST_RESIDENT else device
         table = FeatureTable.build(config, graph, inputs, home)

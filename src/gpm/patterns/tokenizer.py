@@ -43,31 +43,18 @@ class Frame:
 
 @dataclass(frozen=True)
 class Patterns:
-    """The patterns of B instances, M each, in slots ordered by scale.
+    """The patterns of B instances, M each, in slots ordered by scale."""
 
-    Attributes:
-        nodes: `[B, M, L+1]`; a pattern of scale s has s+1 nodes, the rest is -1.
-        scales: Length of the pattern in each slot `[M]`, in the order of the tokenizer's `lengths`.
-        numbers: Indices of the patterns in their pools `[B, M]`.
-        topology: Index of each pattern's topology in `table`, `[B, M]`.
-        table: The distinct topologies of the batch (on the host).
-        edges: Ids of the edges crossed `[B, M, L]`, -1 for none; None unless requested.
-        sides: For links, the endpoint (0 or 1) at which the patterns of a slot start `[M]`; else None.
-        marks: For links, how each position is reached from the other endpoint `[B, M, L+1]`; None unless requested.
-        sizes: For graphs, their numbers of nodes `[B]`; else None.
-        rows: In training, the indices of the instances in the batch of all ranks `[B]`; else None.
-    """
-
-    nodes: Tensor
-    scales: Tensor
-    numbers: Tensor
-    topology: Tensor
-    table: Topologies
-    edges: Tensor | None = None
-    sides: Tensor | None = None
-    marks: Tensor | None = None
-    sizes: Tensor | None = None
-    rows: Tensor | None = None
+    nodes: Tensor  # (B, M, L+1): a pattern of scale s has s+1 nodes, the rest is -1
+    scales: Tensor  # length of the pattern in each slot (M), in the order of the tokenizer's `lengths`
+    numbers: Tensor  # indices of the patterns in their pools (B, M)
+    topology: Tensor  # index of each pattern's topology in `table` (B, M)
+    table: Topologies  # the distinct topologies of the batch, on the host
+    edges: Tensor | None = None  # ids of the edges crossed (B, M, L), -1 for none; None unless requested
+    sides: Tensor | None = None  # for links, the endpoint (0 or 1) at which the patterns of a slot start (M)
+    marks: Tensor | None = None  # for links, on request, how positions are reached from the other endpoint (B, M, L+1)
+    sizes: Tensor | None = None  # for graphs, their numbers of nodes (B)
+    rows: Tensor | None = None  # in training, the indices of the instances in the batch of all ranks (B)
 
     def groups(self) -> Iterator[tuple[int, slice]]:
         """Yield each scale with its slots: `nodes[:, slots, :scale + 1]` is one dense block without padding."""

@@ -34,21 +34,13 @@ _LOOPS, _INDUCED, _SHAPE = range(3)
 
 @dataclass(frozen=True)
 class Topologies:
-    """The distinct topologies of some patterns.
-
-    Attributes:
-        kind: Kind of topology.
-        keys: `[T]`, int64.
-        codes: Anonymous walks `[T, n]`, -1 past the end; None for `shape`, which has no order.
-        adjacency: Adjacency of the visited nodes in order of appearance `[T, n, n]`; None for `loops`.
-        sizes: Number of visited nodes `[T]`.
-    """
+    """The distinct topologies of some patterns."""
 
     kind: Kind
-    keys: NDArray[np.int64]
-    codes: NDArray[np.int8] | None
-    adjacency: NDArray[np.bool_] | None
-    sizes: NDArray[np.int64]
+    keys: NDArray[np.int64]  # (T)
+    codes: NDArray[np.int8] | None  # anonymous walks (T, n), -1 past the end; None for `shape`, which has no order
+    adjacency: NDArray[np.bool_] | None  # of the visited nodes in order of appearance (T, n, n); None for `loops`
+    sizes: NDArray[np.int64]  # number of visited nodes (T)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -263,17 +255,10 @@ def _distinct(keys, first, inverse):  # pragma: no cover - compiled
 def find_topologies(
     graph: Graph, walks: NDArray, kind: Kind, *, forbidden: NDArray | None = None, threads: int | None = None
 ) -> tuple[NDArray, Topologies]:
-    """Find the topology of every walk.
+    """Find the topology of walks `[W, n]`, negative past the end of a shorter walk.
 
-    Args:
-        graph: The graph that was walked; `loops` does not read it.
-        walks: Nodes `[W, n]`, negative past the end of a shorter walk.
-        kind: Kind of topology.
-        forbidden: Per walk an edge `[W, 2]` to treat as absent in both directions.
-        threads: Largest number of threads; the result does not depend on it.
-
-    Returns:
-        The index of each walk's topology in the table `[W]`, and the distinct topologies in order of first appearance.
+    `forbidden` has an edge per walk `[W, 2]` to treat as absent in both directions. `loops` does not read the graph.
+    Return the index of each walk's topology `[W]`, and the distinct topologies in order of first appearance.
     """
     if kind not in KINDS:
         raise GpmError(f"Unknown topology {kind!r}; choose one of {', '.join(KINDS)}.")

@@ -31,16 +31,8 @@ class GraphNetwork(nn.Module):
 
     Messages follow the direction of edges. gat, gin and gps read edge features, gcn and appnp edge weights; mlp reads
     no edges. A link is read from the product of its endpoints, a graph from the mean of its nodes, or, for gin, their
-    sum. Layers are residual for links, and followed by a batch norm for graphs.
-
-    Args:
-        kind: gcn, gat, sage, gin, appnp, gps or mlp.
-        inputs: Form and width of the features.
-        options: Width, heads, dropout and feature dropout.
-        outputs: C, the number of classes or targets.
-        level: What is predicted.
-        layers: Layers of message passing (for appnp and mlp, of the perceptron); by default 2 for nodes and links, 4
-            for graphs.
+    sum. Layers are residual for links, and followed by a batch norm for graphs; those of appnp and mlp are layers of
+    the perceptron. Of the options only width, heads, dropout and feature dropout are read.
     """
 
     def __init__(

@@ -23,13 +23,9 @@ _SAMPLE = 64  # entries to read of an array whose checksum is stored
 
 
 def keep_positions(graph: Graph, name: str, dim: int, find: Callable[[], NDArray[np.float32]]) -> NDArray[np.float32]:
-    """Return positional embeddings of a graph `[N, dim]`: mapped from the cache, or computed and cached.
+    """Return positional embeddings of a graph `[N, dim]`: mapped from the cache, or computed by `find` and cached.
 
-    Args:
-        graph: The graph; only its edges and weights count.
-        name: Name of the embeddings, with all parameters that they depend on.
-        dim: Columns.
-        find: Computes them.
+    They depend on the edges and weights of the graph and on the parameters that stand in `name`.
     """
     path = data_root() / "positions" / f"{name}-{digest_edges(graph)}.npy"
     kept = _read(path, (graph.num_nodes, dim))
