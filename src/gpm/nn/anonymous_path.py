@@ -42,8 +42,7 @@ class GruTopology(nn.Module):
 
     def forward(self, z: Tensor, lengths: Tensor) -> Tensor:
         states, _ = self.gru(z)
-        last: Tensor = states[torch.arange(len(z), device=z.device), lengths - 1]
-        return last
+        return states[torch.arange(len(z), device=z.device), lengths - 1]
 
 
 class MeanTopology(nn.Module):
@@ -54,8 +53,7 @@ class MeanTopology(nn.Module):
         self.map = nn.Linear(columns, width)
 
     def forward(self, z: Tensor, lengths: Tensor) -> Tensor:
-        mapped: Tensor = self.map(z.sum(1) / lengths[:, None])
-        return mapped
+        return self.map(z.sum(1) / lengths[:, None])
 
 
 class TransformerTopology(nn.Module):
@@ -69,8 +67,7 @@ class TransformerTopology(nn.Module):
     def forward(self, z: Tensor, lengths: Tensor) -> Tensor:
         past = torch.arange(z.shape[1], device=z.device) >= lengths[:, None]
         states = self.layer(self.map(z), src_key_padding_mask=past)
-        mean: Tensor = states.masked_fill(past[..., None], 0).sum(1) / lengths[:, None]
-        return mean
+        return states.masked_fill(past[..., None], 0).sum(1) / lengths[:, None]
 
 
 class ShapeVocabulary(nn.Module):

@@ -98,7 +98,9 @@ class GraphPatternMachine(nn.Module):
         make = self.semantic.map_ahead if self.is_plain else TokenMaps
         ids = torch.arange(table.num_nodes, device=device).split(size)
         parts = [make(self.input_map.nodes(table, part)) for part in ids]
-        return TokenMaps(*(_join([getattr(part, name) for part in parts]) for name in ("h", "qkv", "ahead")))
+        columns: Any = zip(*((part.h, part.qkv, part.ahead) for part in parts), strict=True)
+        joined: list[Any] = [None if column[0] is None else torch.cat(column) for column in columns]
+        return TokenMaps(*joined)
 
     def encode(self, patterns: Patterns, table: FeatureTable, nodes: TokenMaps | None = None) -> Tensor:
         """Return pattern embeddings `[B, M, d]`; `nodes`, if given, holds the maps of all nodes."""
@@ -242,12 +244,6 @@ def _find_rows(patterns: Patterns, table: FeatureTable, slots: slice, scale: int
         rows = table.edge_row[crossed.clamp(min=0).to(table.edge_row.device)].to(crossed.device)
         crossed = torch.where(crossed >= 0, rows, -1)
     return functional.pad(crossed, (1, 0), value=-1)
-
-
-def _join(parts: list[Tensor | None]) -> Any:
-    """Concatenate the pieces of a tensor; None if there are none."""
-    present = [part for part in parts if part is not None]
-    return torch.cat(present) if present else None
 
 
 def find_distinct(blocks: list[Tensor], count: int) -> tuple[Tensor, list[Tensor]]:

@@ -193,5 +193,4 @@ class SemanticPath(nn.Module):
 
     def forward(self, tokens: TokenMaps, blocks: list[Tensor]) -> list[Tensor]:
         """Encode the paths of every block: `[P, d]` each."""
-        encoded: list[Tensor] = self.encoder(tokens, blocks)
-        return encoded
+        return self.encoder(tokens, blocks)

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from gpm.config import MAX_POSITIONS, Kind
+from gpm.config import MAX_POSITIONS, Config, Kind
 from gpm.errors import GpmError, kind_of, whole_number
 from gpm.graph.graph import Graph
 from gpm.patterns.meetings import mark_meetings
@@ -141,6 +141,12 @@ class Tokenizer:
         self.device, self.threads = torch.device(device), threads
         portable = kernel == "torch" or (kernel == "auto" and self.device.type != "cpu")
         self._tensors = TensorGraph.of(graph, self.device) if portable else None
+
+    @classmethod
+    def from_config(cls, graph: Graph, config: Config, device: torch.device | str = "cpu") -> Tokenizer:
+        """Return the tokenizer that the options of a run describe."""
+        options = {name: getattr(config, name) for name in ("lengths", "pool", "topology", "seed")}
+        return cls(graph, rule=WalkRule.from_config(config), device=device, **options)
 
     def redraw(self, seed: int, graph: Graph | None = None) -> Tokenizer:
         """Return the same tokenizer with another seed, and on another graph if one is given."""

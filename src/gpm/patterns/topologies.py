@@ -207,11 +207,13 @@ def _first_colors(rows, color):  # pragma: no cover - compiled
 
 
 @njit(cache=True, nogil=True)
-def _shape_keys(given, sizes, keys):  # pragma: no cover - compiled
-    """Hash the isomorphism class of graphs `given [T, n]` (rows of bits, made symmetric), of `sizes [T]` nodes.
+def shape_keys(given, sizes):  # pragma: no cover - compiled
+    """Return the keys `[T]` of the isomorphism classes of graphs: adjacency bits `given [T, n]`, made symmetric, of
+    `sizes [T]` nodes.
 
     If refinement leaves equal colours, each node in turn is singled out and refined again, and the hashes are summed.
     """
+    keys = np.empty(given.shape[0], np.uint64)
     for t in range(given.shape[0]):
         n = sizes[t]
         rows, color = np.zeros(n, np.uint64), np.empty(n, np.uint64)
@@ -231,11 +233,13 @@ def _shape_keys(given, sizes, keys):  # pragma: no cover - compiled
                 key += mix(_refine(rows, color, fresh))
             key = mix(key)
         keys[t] = key
+    return keys
 
 
 @njit(cache=True, nogil=True)
-def _distinct(keys, first, inverse):  # pragma: no cover - compiled
-    """Number distinct keys by first appearance with a hash table: `keys[first[k]]` is key k. Return their count."""
+def distinct(keys):  # pragma: no cover - compiled
+    """Return the index of the first occurrence of each distinct key, in that order, and the number of every key."""
+    first, inverse = np.empty(keys.size, np.int64), np.empty(keys.size, np.int64)
     slots = 1
     while slots < 2 * keys.size:
         slots *= 2
@@ -249,7 +253,7 @@ def _distinct(keys, first, inverse):  # pragma: no cover - compiled
             first[count] = i
             count += 1
         inverse[i] = table[slot]
-    return count
+    return first[:count], inverse
 
 
 def find_topologies(
@@ -295,20 +299,6 @@ def find_topologies(
         adjacency=None if kind == "loops" else _unpack(rows, symmetric=kind == "shape"),
         sizes=sizes,
     )
-
-
-def shape_keys(rows: NDArray[np.uint64], sizes: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return the keys of the isomorphism classes of graphs given as adjacency bits `[T, n]`, of `sizes [T]` nodes."""
-    keys = np.empty(len(rows), dtype=np.uint64)
-    _shape_keys(rows, sizes, keys)
-    return keys
-
-
-def distinct(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the index of the first occurrence of each distinct key, in that order, and the number of every key."""
-    first, inverse = np.empty(len(keys), dtype=np.int64), np.empty(len(keys), dtype=np.int64)
-    count = _distinct(keys, first, inverse)
-    return first[:count], inverse
 
 
 def _unpack(rows: NDArray[np.uint64], symmetric: bool) -> NDArray[np.bool_]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from gpm.config import Config
 from gpm.errors import GpmError
 from gpm.graph.graph import Graph
-from gpm.nn.base_predictor import Predicts, evaluating, show_progress
 from gpm.nn.feature_table import FeatureTable, InputSpec, nodes_of
 from gpm.nn.gnn.network import LAYERS, GraphNetwork, Level, Network
 from gpm.nn.gnn.subgraph import IncomingEdges, Subgraph
+from gpm.nn.predictor import Predicts, evaluating, show_progress
 
 ENTRIES = 1 << 18  # nodes and edges in one forward pass over graphs: bounds memory
 ATTENTION = 16  # pairs of nodes in attention that cost as much as one node or edge
@@ -96,14 +96,7 @@ class NetworkPredictor(Predicts):
         return cast(Tensor, network(self.table, visible, instances))
 
     @torch.inference_mode()
-    def logits(
-        self,
-        inputs: Tensor | NDArray,
-        *,
-        patterns: int | None = None,
-        model: nn.Module | None = None,
-        progress: bool = False,
-    ) -> Tensor:
+    def logits(self, inputs: Any, *, patterns: int | None = None, model: Any = None, progress: bool = False) -> Tensor:
         """Return the logits `[B, C]` on the host; nodes are embedded once for all instances, `patterns` is ignored."""
         chosen, level, h = self._check(inputs), self.model.level, None
         logits = torch.zeros(len(chosen), self.model.outputs)

@@ -47,7 +47,8 @@ class GraphNetwork(nn.Module):
         from torch_geometric import nn as pyg
 
         super().__init__()
-        check_kind(kind)
+        if kind not in (names := get_args(Network)):
+            raise GpmError(f"There is no network {kind!r}; choose one of {', '.join(names)}.{nearest(kind, names)}")
         self.kind, self.inputs, self.options, self.outputs, self.level = kind, inputs, options, outputs, level
         width = options.width or 0
         read = inputs if kind in READ_EDGES else replace(inputs, edge="none")
@@ -122,13 +123,6 @@ class GraphNetwork(nn.Module):
     def count_parameters(self) -> int:
         """Return the number of learned parameters."""
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
-
-
-def check_kind(kind: str) -> None:
-    """Refuse the name of an unknown network."""
-    names = get_args(Network)
-    if kind not in names:
-        raise GpmError(f"There is no network {kind!r}; choose one of {', '.join(names)}.{nearest(kind, names)}")
 
 
 def _make_layer(kind: Network, options: ModelOptions, edges: bool) -> nn.Module:

@@ -46,13 +46,16 @@ def digest_edges(graph: Graph) -> str:
     """Return a digest of the edges and weights of a graph; if they are mapped from a folder, of its header."""
     checksum = _header_checksum(graph)
     digest = hashlib.blake2b(checksum.encode(), digest_size=16)
-    for name in ("indptr", "indices", "edge_weight"):
-        array = getattr(graph, name)
-        if array is not None:
-            digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
-            sample = array[:: len(array) // _SAMPLE + 1] if checksum else array
-            digest.update(np.ascontiguousarray(sample).view(np.uint8).data)
+    for name, array in _edge_arrays(graph).items():
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        sample = array[:: len(array) // _SAMPLE + 1] if checksum else array
+        digest.update(np.ascontiguousarray(sample).view(np.uint8).data)
     return digest.hexdigest()
+
+
+def _edge_arrays(graph: Graph) -> dict[str, NDArray]:
+    arrays = {"indptr": graph.indptr, "indices": graph.indices, "edge_weight": graph.edge_weight}
+    return {name: array for name, array in arrays.items() if array is not None}
 
 
 def _header_checksum(graph: Graph) -> str:
@@ -62,10 +65,7 @@ def _header_checksum(graph: Graph) -> str:
     folder = graph.folder
     if folder is None:
         return ""
-    for name in ("indptr", "indices", "edge_weight"):
-        array = getattr(graph, name)
-        if array is None:
-            continue
+    for name, array in _edge_arrays(graph).items():
         mapped = MappedArray.of(array)  # a graph with other edges may have been made from the one in the folder
         if mapped is None or mapped.path != str(folder / f"{name}.npy"):
             return ""
