@@ -26,10 +26,8 @@ def describe(table: Topologies, longest: int) -> tuple[NDArray[np.float32], NDAr
     both = here[:, :, None] & here[:, None, :]
     parts = [(codes[:, :, None] == codes[:, None, :]) & both]
     if table.adjacency is not None:
-        visited = np.maximum(codes, 0)
-        parts.append(
-            table.adjacency[np.arange(len(table))[:, None, None], visited[:, :, None], visited[:, None, :]] & both
-        )
+        visited, each = np.maximum(codes, 0), np.arange(len(table))[:, None, None]
+        parts.append(table.adjacency[each, visited[:, :, None], visited[:, None, :]] & both)
     return np.concatenate(parts, axis=2).astype(np.float32), here.sum(1)
 
 

@@ -19,8 +19,7 @@ from gpm.config import Config
 from gpm.errors import GpmError
 from gpm.graph.graph import Graph
 from gpm.nn.feature_table import FeatureTable, InputSpec, count_bytes, nodes_of
-from gpm.nn.link_model import LinkPatternMachine
-from gpm.nn.model import GraphPatternMachine, Output
+from gpm.nn.model import GraphPatternMachine, LinkPatternMachine, Output
 from gpm.nn.reading import Reading
 from gpm.nn.semantic_path import TokenMaps
 from gpm.patterns.tokenizer import Patterns, Tokenizer

@@ -29,7 +29,7 @@ EXACT_POSITIONS = 16  # up to here a `loops` key spells the anonymous walk out, 
 EXACT_SHAPE = 9  # up to here different shapes have different keys: the tests count all graphs of so many nodes
 
 _ONE, _4, _60 = np.uint64(1), np.uint64(4), np.uint64(60)
-_LOOPS, _INDUCED, _SHAPE = range(3)
+_LOOPS, _INDUCED = 0, 1  # indices in KINDS
 
 
 @dataclass(frozen=True)
@@ -107,13 +107,6 @@ def _adjacency(where, walk, code, distinct, banned, node, rows):  # pragma: no c
             rows[j] |= np.uint64(back) << np.uint64(i)
 
 
-@njit(nogil=True)
-def _rows_key(rows, distinct, key):  # pragma: no cover - compiled
-    for i in range(distinct):
-        key = mix((key ^ rows[i]) + GOLDEN_U * np.uint64(i + 1))
-    return key
-
-
 @njit(cache=True, nogil=True)
 def _keys(where, walks, banned, kind, first, last, keys):  # pragma: no cover - compiled
     length = walks.shape[1]
@@ -123,7 +116,9 @@ def _keys(where, walks, banned, kind, first, last, keys):  # pragma: no cover - 
         key = _loops_key(code)
         if kind != _LOOPS:
             _adjacency(where, walks[w], code, distinct, banned[w % banned.shape[0]], node, rows)
-            key = _rows_key(rows, distinct, mix(key) if kind == _INDUCED else np.uint64(distinct))
+            key = mix(key) if kind == _INDUCED else np.uint64(distinct)
+            for i in range(distinct):
+                key = mix((key ^ rows[i]) + GOLDEN_U * np.uint64(i + 1))
         keys[w] = key
 
 

@@ -107,18 +107,16 @@ class GraphNetwork(nn.Module):
         chosen = h[instances] if self.level == "node" else h[instances[:, 0]] * h[instances[:, 1]]
         return self.head(drop(chosen, self.options.dropout, self.training))
 
-    def read_graphs(self, h: Tensor, part: Subgraph) -> Tensor:
-        """Return the logits `[G, C]` of the graphs that nodes belong to."""
+    def forward(self, table: FeatureTable, part: Subgraph, instances: Tensor | None = None) -> Tensor:
+        """Return the logits of nodes or pairs, given as indices in the subgraph; by default of its graphs."""
+        h = self.embed(table, part)
+        if instances is not None:
+            return self.read(h, instances)
         from torch_geometric import nn as pyg
 
         batch = torch.zeros_like(part.nodes) if part.batch is None else part.batch
         pool = pyg.global_add_pool if self.kind == "gin" else pyg.global_mean_pool
         return self.head(drop(pool(h, batch, part.num_graphs), self.options.dropout, self.training))
-
-    def forward(self, table: FeatureTable, part: Subgraph, instances: Tensor | None = None) -> Tensor:
-        """Return the logits of nodes or pairs, given as indices in the subgraph; by default of its graphs."""
-        h = self.embed(table, part)
-        return self.read_graphs(h, part) if instances is None else self.read(h, instances)
 
     def count_parameters(self) -> int:
         """Return the number of learned parameters."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from gpm.errors import GpmError
 from gpm.graph.graph import Graph
+from gpm.graph.header import read_header
 from gpm.io.atomic import check_plain, replacing
 from gpm.io.cache import data_root, remove_oldest
 from gpm.io.npy import GrowingArray, MappedArray, map_array
@@ -60,8 +61,6 @@ def _edge_arrays(graph: Graph) -> dict[str, NDArray]:
 
 def _header_checksum(graph: Graph) -> str:
     """Return the checksum in the header of a graph's folder; empty if its edges are not those of a folder."""
-    from gpm.graph.header import read_header
-
     folder = graph.folder
     if folder is None:
         return ""
