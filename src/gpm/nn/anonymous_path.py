@@ -14,13 +14,10 @@ from gpm.random_bits import mix_array
 
 
 def describe(table: Topologies, longest: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    r"""Return the sequences that an encoder reads.
+    r"""Return the sequences that an encoder reads `[T, L+1, c]`, zero past the end, and their lengths `[T]`.
 
     For `loops`, position i of an anonymous walk w is :math:`z_{ij} = 1[w_i = w_j]`; for `induced` it is
     :math:`[1[w_i = w_j] \,\|\, 1[w_i \sim w_j]]`, where :math:`\sim` is adjacency.
-
-    Returns:
-        Sequences `[T, L+1, c]`, zero past the end, and their lengths `[T]`.
     """
     assert table.codes is not None
     codes = np.full((len(table), longest + 1), -1, dtype=np.int64)
@@ -29,10 +26,8 @@ def describe(table: Topologies, longest: int) -> tuple[NDArray[np.float32], NDAr
     both = here[:, :, None] & here[:, None, :]
     parts = [(codes[:, :, None] == codes[:, None, :]) & both]
     if table.adjacency is not None:
-        visited = np.maximum(codes, 0)
-        parts.append(
-            table.adjacency[np.arange(len(table))[:, None, None], visited[:, :, None], visited[:, None, :]] & both
-        )
+        visited, each = np.maximum(codes, 0), np.arange(len(table))[:, None, None]
+        parts.append(table.adjacency[each, visited[:, :, None], visited[:, None, :]] & both)
     return np.concatenate(parts, axis=2).astype(np.float32), here.sum(1)
 
 
@@ -45,8 +40,7 @@ class GruTopology(nn.Module):
 
     def forward(self, z: Tensor, lengths: Tensor) -> Tensor:
         states, _ = self.gru(z)
-        last: Tensor = states[torch.arange(len(z), device=z.device), lengths - 1]
-        return last
+        return states[torch.arange(len(z), device=z.device), lengths - 1]
 
 
 class MeanTopology(nn.Module):
@@ -57,8 +51,7 @@ class MeanTopology(nn.Module):
         self.map = nn.Linear(columns, width)
 
     def forward(self, z: Tensor, lengths: Tensor) -> Tensor:
-        mapped: Tensor = self.map(z.sum(1) / lengths[:, None])
-        return mapped
+        return self.map(z.sum(1) / lengths[:, None])
 
 
 class TransformerTopology(nn.Module):
@@ -72,17 +65,11 @@ class TransformerTopology(nn.Module):
     def forward(self, z: Tensor, lengths: Tensor) -> Tensor:
         past = torch.arange(z.shape[1], device=z.device) >= lengths[:, None]
         states = self.layer(self.map(z), src_key_padding_mask=past)
-        mean: Tensor = states.masked_fill(past[..., None], 0).sum(1) / lengths[:, None]
-        return mean
+        return states.masked_fill(past[..., None], 0).sum(1) / lengths[:, None]
 
 
 class ShapeVocabulary(nn.Module):
-    """An embedding per shape. Frequent shapes have a row each; the others share rows by hash.
-
-    Args:
-        size: Number of shapes with a row of their own; `size / 4` further rows are shared.
-        width: Width of the embedding.
-    """
+    """An embedding per shape. `size` frequent shapes have a row each; the others share `size / 4` rows by hash."""
 
     keys: Tensor
 
@@ -112,13 +99,7 @@ class ShapeVocabulary(nn.Module):
 
 
 class AnonymousPath(nn.Module):
-    r"""The anonymous path encoder that the options name, weighted: :math:`\lambda \rho_a(\phi)`.
-
-    Args:
-        options: Options of the model.
-        kind: Kind of the topologies.
-        longest: Length of the longest walk.
-    """
+    r"""The anonymous path encoder that the options name, weighted: :math:`\lambda \rho_a(\phi)`."""
 
     def __init__(self, options: ModelOptions, kind: Kind, longest: int) -> None:
         super().__init__()

@@ -10,6 +10,7 @@ from torch import nn
 from gpm.config import Config
 from gpm.graph.graph import Graph
 from gpm.nn.feature_table import InputSpec
+from gpm.nn.gnn.gnn_predictor import NetworkPredictor, make_network
 from gpm.nn.predictor import Predictor, Predicts, make_machine
 
 
@@ -27,8 +28,6 @@ def build_predictor(
     """Build a model with fresh weights on a graph; see `Predictor.build` for the arguments."""
     if config.model == "gpm":
         return Predictor.build(config, graph, outputs, level, inputs=inputs, device=device, seen=seen, stream=stream)
-    from gpm.nn.gnn.gnn_predictor import NetworkPredictor
-
     hide = config.hide and config.protocol == "strict"
     return NetworkPredictor.build(
         config, graph, outputs, cast(Any, level), inputs=inputs, device=device, hide=hide, seen=seen
@@ -39,6 +38,4 @@ def build_model(config: Config, inputs: InputSpec, outputs: int, level: str) -> 
     """Build a model with fresh weights for given inputs, without a graph."""
     if config.model == "gpm":
         return make_machine(config, inputs, outputs, level)
-    from gpm.nn.gnn.gnn_predictor import make_network
-
     return make_network(config, inputs, outputs, cast(Any, level))

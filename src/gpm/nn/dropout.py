@@ -13,16 +13,10 @@ LEVELS = 256  # one random byte decides on an entry, so shares are multiples of 
 
 
 def drop(x: Tensor, share: float, training: bool, rows: Tensor | None = None) -> Tensor:
-    """Set a share of the entries to zero and scale the others, so that the expectation stays the same.
+    """Set a share of the entries of `[B, ...]` to zero and scale the others, so that the expectation stays the same.
 
-    The bits of a row are a hash of its id and of one draw of torch's generator: ranks with the same seed drop the same
-    entries of a row, whichever of them holds it.
-
-    Args:
-        x: `[B, ...]`.
-        share: Share to drop, rounded to a multiple of 1/256.
-        training: Nothing is dropped unless it is true.
-        rows: Ids of the rows `[B]`; by default their indices.
+    The bits of a row are a hash of its id in `rows [B]` (by default its index) and of one draw of torch's generator:
+    ranks with the same seed drop the same entries of a row, whichever of them holds it.
     """
     if not training or share == 0:
         return x

@@ -66,12 +66,6 @@ class FeatureMap(nn.Module):
     columns are standardised to mean 0 and variance 1; features that are mostly zero (bags of words, one-hot) keep
     their zeros and share one scale, so that the whole matrix has mean square 1. Categories have an embedding per
     column and value; that of a value that `fit` does not see is zero.
-
-    Args:
-        form: Form of the features.
-        columns: Columns of the features.
-        sizes: Number of categories per column.
-        width: Columns of the result.
     """
 
     shift: Tensor
@@ -96,12 +90,9 @@ class FeatureMap(nn.Module):
 
     @torch.no_grad()
     def fit(self, table: Table, *, each_column: bool = False, raw_bags: bool = False) -> None:
-        """Find the statistics of a table.
+        """Find the statistics of a table; `each_column` is standardised even if most entries are zero.
 
-        Args:
-            table: The rows.
-            each_column: Standardise each column even if most entries are zero.
-            raw_bags: The rows are bags of words that are still to be normalised.
+        `raw_bags` are bags of words that are still to be normalised.
         """
         if isinstance(table, Tensor) and not table.numel():
             return
@@ -136,11 +127,7 @@ class FeatureMap(nn.Module):
     def forward(self, table: Table, rows: Tensor | None, dropout: float = 0.0, ids: Tensor | None = None) -> Tensor:
         """Map rows of a table `[U]`, or all of them, to `[U, width]`.
 
-        Args:
-            table: The features.
-            rows: Rows to map; None for all.
-            dropout: Share of entries to drop in training.
-            ids: Node ids of the rows, by which entries are dropped; by default the rows.
+        In training a share of the entries is dropped, by the node ids of the rows; by default the ids are the rows.
         """
         ids = rows if ids is None else ids
         if isinstance(table, SparseRows) and self.form == "sparse":
@@ -177,11 +164,8 @@ class FeatureMap(nn.Module):
 class InputMap(nn.Module):
     r"""One linear map of :math:`[x \| e \| p]`, in parts: :math:`h = W_x x + W_p p + b` and :math:`W_e e`.
 
-    Args:
-        spec: Form and width of the inputs.
-        width: d, the columns of the result.
-        dropout: Share of the entries of node features to drop in training.
-        flip_signs: Flip the columns of positional embeddings at random in training: eigenvectors have no sign.
+    In training, a share of the entries of node features is dropped, and with `flip_signs` the columns of positional
+    embeddings are flipped at random: eigenvectors have no sign.
     """
 
     def __init__(self, spec: InputSpec, width: int, dropout: float, flip_signs: bool = False) -> None:

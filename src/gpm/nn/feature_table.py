@@ -24,24 +24,16 @@ MOST_DEGREES = 512  # degrees from here on are one category
 
 @dataclass(frozen=True)
 class InputSpec:
-    """The form and width of a model's inputs, as plain values.
-
-    Attributes:
-        node, edge: Form of the features.
-        node_dim, edge_dim: Columns of features.
-        node_sizes, edge_sizes: Number of categories in each column, if the form is `categories`.
-        pe_dim: Columns of the positional embedding.
-        bags: Whether node features are read as bags of words: counts are damped, and every row has the same length.
-    """
+    """The form and width of a model's inputs, as plain values."""
 
     node: Form = "none"
-    node_dim: int = 0
-    node_sizes: list[int] = field(default_factory=list)
+    node_dim: int = 0  # columns of features
+    node_sizes: list[int] = field(default_factory=list)  # categories in each column, if that is their form
     edge: Form = "none"
     edge_dim: int = 0
     edge_sizes: list[int] = field(default_factory=list)
-    pe_dim: int = 0
-    bags: bool = False
+    pe_dim: int = 0  # columns of the positional embedding
+    bags: bool = False  # node features are bags of words: counts are damped, and every row has the same length
 
 
 class FeatureTable:
@@ -130,12 +122,7 @@ class FeatureTable:
         return (self.node.indptr if isinstance(self.node, SparseRows) else self.node).device
 
     def take(self, nodes: Tensor, edges: Tensor | None = None) -> FeatureTable:
-        """Return a table of some nodes and of some rows of `edge`, in that order, ready to be mapped.
-
-        Args:
-            nodes: Node ids `[U]`.
-            edges: Rows of `edge`; by default none.
-        """
+        """Return a table of nodes `[U]` and of rows of `edge` (default none), in that order, ready to be mapped."""
         return self._change(
             num_nodes=len(nodes),
             ids=nodes,

@@ -1,10 +1,10 @@
-"""The Neural Graph Pattern Machine: patterns in, logits and pattern weights out."""
+"""The Neural Graph Pattern Machine: patterns in, logits and pattern weights out; and its form for links."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -14,30 +14,27 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from gpm.config import Kind, ModelOptions
+from gpm.errors import GpmError
 from gpm.nn.anonymous_path import AnonymousPath, ShapeVocabulary
 from gpm.nn.dropout import drop
 from gpm.nn.feature_map import InputMap
 from gpm.nn.feature_table import FeatureTable, InputSpec
 from gpm.nn.machine import Machine
 from gpm.nn.semantic_path import SemanticPath, TokenMaps
+from gpm.patterns.meetings import count_marks
 from gpm.patterns.tokenizer import Frame, Patterns, Tokenizer
 
+Pair = Literal["joint", "product"]
 SHAPE_SAMPLE = 4096  # nodes at which the most frequent shapes are counted
 
 
 @dataclass(frozen=True)
 class Output:
-    """The output for B instances with M patterns each.
+    """The output for B instances with M patterns each."""
 
-    Attributes:
-        logits: `[B, C]`.
-        embedding: `[B, d]`.
-        weights: Weight of each pattern `[B, M]`, with sum 1; None with a mean readout.
-    """
-
-    logits: Tensor
-    embedding: Tensor
-    weights: Tensor | None
+    logits: Tensor  # (B, C)
+    embedding: Tensor  # (B, d)
+    weights: Tensor | None  # of each pattern (B, M), with sum 1; None with a mean readout
 
 
 class GraphPatternMachine(nn.Module):
@@ -104,7 +101,9 @@ class GraphPatternMachine(nn.Module):
         make = self.semantic.map_ahead if self.is_plain else TokenMaps
         ids = torch.arange(table.num_nodes, device=device).split(size)
         parts = [make(self.input_map.nodes(table, part)) for part in ids]
-        return TokenMaps(*(_join([getattr(part, name) for part in parts]) for name in ("h", "qkv", "ahead")))
+        columns: Any = zip(*((part.h, part.qkv, part.ahead) for part in parts), strict=True)
+        joined: list[Any] = [None if column[0] is None else torch.cat(column) for column in columns]
+        return TokenMaps(*joined)
 
     def encode(self, patterns: Patterns, table: FeatureTable, nodes: TokenMaps | None = None) -> Tensor:
         """Return pattern embeddings `[B, M, d]`; `nodes`, if given, holds the maps of all nodes."""
@@ -168,16 +167,14 @@ class GraphPatternMachine(nn.Module):
         if edges:
             extra.append(self.input_map.edges(table, rest % edges - 1))
             rest = rest // edges
-        h = sum(extra, start=self._map_rest(rest, table, nodes))
+        if nodes is not None:
+            h = nodes.h[rest]
+        else:  # the nodes of tokens are ascending
+            distinct, inverse = torch.unique_consecutive(rest, return_inverse=True)
+            h = functional.embedding(inverse, self.input_map.nodes(table, distinct))
+        h = sum(extra, start=h)
         often = not torch.is_grad_enabled() and sum(block.numel() for block in blocks) > 3 * len(h)
         return self.semantic.map_ahead(h) if often else self.semantic.map_tokens(h), blocks
-
-    def _map_rest(self, rest: Tensor, table: FeatureTable, nodes: TokenMaps | None) -> Tensor:
-        """Return the mapped features of the nodes of tokens, ascending, `[U, d]`."""
-        if nodes is not None:
-            return nodes.h[rest]
-        distinct, inverse = torch.unique_consecutive(rest, return_inverse=True)
-        return functional.embedding(inverse, self.input_map.nodes(table, distinct))
 
     def pool(self, encoded: Tensor, frame: Frame, weight: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """Read encoded patterns `[B, M, d]` out as instances `[B, d]` and pattern weights; see `Machine`."""
@@ -240,6 +237,49 @@ class GraphPatternMachine(nn.Module):
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
 
 
+class LinkPatternMachine(GraphPatternMachine):
+    r"""Score pairs of nodes, the same for (u, v) as for (v, u).
+
+    `product` (as in the paper) embeds each endpoint by its own patterns: :math:`f(z_u \odot z_v)`. `joint` reads the
+    patterns of both as one set, in which every position is marked by how it is reached from the other endpoint:
+    :math:`f([z_u \odot z_v \,\|\, z_u + z_v])` with the means z over the two sides.
+    """
+
+    def __init__(
+        self, inputs: InputSpec, options: ModelOptions, longest: int, topology: Kind = "loops", pair: Pair = "joint"
+    ) -> None:
+        if pair == "joint" and (options.readout != "mean" or options.fusion):
+            raise GpmError("Joint pairs are read by the means of their sides; leave readout at mean and fusion out.")
+        self.pair = pair
+        marks = count_marks(longest) if pair == "joint" else 0
+        super().__init__(inputs, options, 1, longest, topology, marks)
+
+    def _make_head(self, width: int) -> nn.Module:
+        read = 2 * width if self.pair == "joint" else width
+        return nn.Sequential(nn.Linear(read, width), nn.ReLU(), nn.Linear(width, 1))
+
+    def join(self, one: Tensor, two: Tensor, rows: Tensor | None = None) -> Tensor:
+        """Return the scores `[B, 1]` of pairs of endpoints `[B, d]`."""
+        combined = torch.cat([one * two, one + two], 1) if self.pair == "joint" else one * two
+        return self.head(drop(combined, self.options.dropout, self.training, rows))
+
+    def read(self, encoded: Tensor, frame: Frame, weight: Tensor | None = None) -> Output:
+        """Return the scores of links, from the encoded patterns `[B, 2M, d]` of `Tokenizer.links`."""
+        assert frame.sides is not None
+        if self.pair == "joint":
+            one, two = self.machine.read_sides(encoded, frame.sides, weight, frame.rows)
+        else:
+            masks = [frame.sides == side for side in (0, 1)]
+            parts = [encoded[:, mine] for mine in masks]
+            if weight is None and parts[0].shape == parts[1].shape:
+                rows = None if frame.rows is None else torch.cat([frame.rows, -1 - frame.rows])
+                one, two = self.machine(torch.cat(parts), rows=rows)[0].chunk(2)
+            else:  # an explanation may have more patterns on one side than on the other
+                weights = [None if weight is None else weight[:, mine] for mine in masks]
+                one, two = (self.machine(part, None, w)[0] for part, w in zip(parts, weights, strict=True))
+        return Output(self.join(one, two, frame.rows), one + two, None)
+
+
 def _find_rows(patterns: Patterns, table: FeatureTable, slots: slice, scale: int) -> Tensor:
     """Return the row of edge features of every position `[B, m, S]`; -1 at the first and if no edge was crossed."""
     assert patterns.edges is not None
@@ -248,12 +288,6 @@ def _find_rows(patterns: Patterns, table: FeatureTable, slots: slice, scale: int
         rows = table.edge_row[crossed.clamp(min=0).to(table.edge_row.device)].to(crossed.device)
         crossed = torch.where(crossed >= 0, rows, -1)
     return functional.pad(crossed, (1, 0), value=-1)
-
-
-def _join(parts: list[Tensor | None]) -> Any:
-    """Concatenate the pieces of a tensor; None if there are none."""
-    present = [part for part in parts if part is not None]
-    return torch.cat(present) if present else None
 
 
 def find_distinct(blocks: list[Tensor], count: int) -> tuple[Tensor, list[Tensor]]:

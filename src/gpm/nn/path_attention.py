@@ -138,17 +138,10 @@ def infer_layer(
 def path_layer(
     h: Tensor, qkv: Tensor, norm: tuple[Tensor, Tensor], grow: tuple[Tensor, Tensor], blocks: list[Tensor]
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """Attend along paths with one head; return the means over positions before and inside the feed-forward part.
+    """Attend with one head along paths, blocks `[P, S]` of indices of distinct nodes `h [U, d]` and `qkv [U, 3d]`.
 
-    Args:
-        h: Distinct nodes `[U, d]`.
-        qkv: Their queries, keys and values `[U, 3d]`.
-        norm: Scale and shift `[d]` of the layer norm.
-        grow: Weight `[f, d]` and bias `[f]` of the first map of the feed-forward part.
-        blocks: Paths of each scale, `[P, S]` indices of the distinct nodes.
-
-    Returns:
-        Per block, the mean of `x` `[P, d]`; and the mean of the hidden units `[P, f]`.
+    `norm` is scale and shift of the layer norm, `grow` weight `[f, d]` and bias of the first map of the feed-forward
+    part. Return, per block, the mean of `x` `[P, d]`; and the mean of the hidden units `[P, f]`.
     """
     means = _PathLayer.apply(torch.is_grad_enabled(), h, qkv, *norm, *grow, *blocks)
     return list(means[: len(blocks)]), list(means[len(blocks) :])

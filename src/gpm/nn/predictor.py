@@ -1,58 +1,107 @@
-"""The pattern machine with the graph it reads: instances in, logits out."""
+"""What training and inference ask of a model on its graph, and the pattern machine with the graph it reads."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sized
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from tqdm.auto import tqdm
 
 from gpm.config import Config
 from gpm.errors import GpmError
 from gpm.graph.graph import Graph
-from gpm.nn.base_predictor import Predicts, evaluating, show_progress
 from gpm.nn.feature_table import FeatureTable, InputSpec, count_bytes, nodes_of
-from gpm.nn.link_model import LinkPatternMachine
-from gpm.nn.model import GraphPatternMachine, Output
+from gpm.nn.model import GraphPatternMachine, LinkPatternMachine, Output
 from gpm.nn.reading import Reading
 from gpm.nn.semantic_path import TokenMaps
 from gpm.patterns.tokenizer import Patterns, Tokenizer
-from gpm.patterns.walks import WalkRule
 
-__all__ = ["Predictor", "Predicts", "evaluating", "make_machine"]
 MOST_RESIDENT = 4 << 30  # bytes of graph and features that may be moved to a device
 MOST_MAPS = 1 << 30  # bytes that the maps of all nodes may take in inference
 POSITIONS = 300_000  # path positions in one forward pass: bounds memory for any number of patterns
+_Batch = TypeVar("_Batch", bound=Sized)
+
+
+class Predicts(ABC):
+    """A model with the graph it reads: instances in, logits out."""
+
+    model: Any
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the model."""
+        return self.model.input_map.bias.device
+
+    @abstractmethod
+    def prepare(self, inputs: Tensor, turn: int, rows: Tensor | None = None) -> tuple[Any, dict[str, float]]:
+        """Return what the model reads of some instances in step `turn` of a training, and the seconds that it took.
+
+        `rows` are the indices of the instances among all instances of the step, over all ranks.
+        """
+
+    @abstractmethod
+    def compute(self, content: Any, model: nn.Module | None = None) -> Tensor:
+        """Return the logits of a training step, with gradients, from what `prepare` returned."""
+
+    def learn(self, inputs: Tensor, turn: int, model: nn.Module | None = None) -> Tensor:
+        """Return the logits of a training step of a single process, with gradients."""
+        return self.compute(self.prepare(inputs, turn)[0].to(self.device), model)
+
+    @abstractmethod
+    def logits(self, inputs: Any, *, patterns: int | None = None, model: Any = None, progress: bool = False) -> Tensor:
+        """Return the logits `[B, C]` of nodes `[B]`, graphs `[B]` or pairs `[B, 2]`, on the host."""
+
+    @abstractmethod
+    def look_ahead(self, total: int, patterns: int | None = None) -> Self:
+        """Return a predictor that computes once what `total` instances share, for reading a few of them at a time."""
+
+    @abstractmethod
+    def count_together(self, patterns: int | None = None) -> int:
+        """Return how many instances one forward pass reads, or 1 if batches are not taken in order.
+
+        The last bits of a prediction depend on the other instances of its batch.
+        """
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Switch dropout off while the block runs."""
+    mode = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(mode)
+
+
+def show_progress(batches: Iterable[_Batch], total: int, unit: str, progress: bool) -> Iterator[_Batch]:
+    """Yield batches and show a bar of how many of `total` instances are done."""
+    with tqdm(total=total, unit=unit, disable=None if progress else True, leave=False) as bar:
+        for batch in batches:
+            yield batch
+            bar.update(len(batch))
 
 
 @dataclass(eq=False)
 class Predictor(Predicts):
-    """Tokenizer, features and model of one graph, or of a collection of graphs.
-
-    Attributes:
-        model: The model.
-        tokenizer: Draws the patterns of instances.
-        table: The graph's features.
-        level: What an instance is: a node, a link or a graph.
-        count: m, patterns per instance in training.
-        forbid: A link's own edge is hidden from its patterns.
-        maps: The maps of all nodes, if they were computed in advance, see `look_ahead`.
-        joint: The patterns of the two ends of a link are marked by where they meet; by default as the model has it.
-    """
+    """Tokenizer, features and model of one graph, or of a collection of graphs."""
 
     model: GraphPatternMachine
     tokenizer: Tokenizer
     table: FeatureTable
-    level: str = "node"
-    count: int = 16
-    forbid: bool = True
-    maps: TokenMaps | None = None
-    joint: bool | None = None
+    level: str = "node"  # what an instance is: a node, a link or a graph
+    count: int = 16  # m, patterns per instance in training
+    forbid: bool = True  # hide a link's own edge from its patterns
+    maps: TokenMaps | None = None  # maps of all nodes, see `look_ahead`
+    joint: bool | None = None  # mark where the patterns of a link's two ends meet; by default as the model has it
 
     @classmethod
     def build(
@@ -69,25 +118,15 @@ class Predictor(Predicts):
     ) -> Predictor:
         """Make a model for a graph, with fresh weights.
 
-        Args:
-            config: The options.
-            graph: The graph to walk on.
-            outputs: C, the number of classes or targets.
-            level: What an instance is.
-            inputs: The inputs of a trained model; by default statistics are computed from the graph.
-            device: Device of the model.
-            seen: The graphs of a collection that statistics may be taken from; by default all.
-            stream: Walk and gather on the host, and move to the device only what a batch touches; a graph of gigabytes
-                is always read so.
+        Statistics are computed from the graph, of a collection from the graphs `seen` alone, unless the `inputs` of a
+        trained model are given. With `stream`, walks and features stay on the host, and only what a batch touches is
+        moved to the device; a graph of gigabytes is always read so.
         """
         home = "cpu" if stream or graph.nbytes + count_bytes(graph.x) > MOST_RESIDENT else device
         table = FeatureTable.build(config, graph, inputs, home)
         nodes = None if seen is None else nodes_of(graph, seen)
         spec = inputs or (table if nodes is None else table.restrict(graph, nodes)).spec()
-        tokenizer = Tokenizer(
-            graph, lengths=config.lengths, pool=config.pool, topology=config.topology, seed=config.seed,
-            rule=WalkRule.from_config(config), device=home,
-        )  # fmt: skip
+        tokenizer = Tokenizer.from_config(graph, config, home)
         model = make_machine(config, spec, outputs, level).to(device)
         model.machine.checkpointing = config.checkpointing
         if inputs is None:
@@ -129,8 +168,7 @@ class Predictor(Predicts):
 
     def read(self, content: Reading, model: nn.Module | None = None) -> Output:
         """Return the output of the model in a training step, with gradients."""
-        output: Output = (model or self.model)(content.patterns, content.table)
-        return output
+        return (model or self.model)(content.patterns, content.table)
 
     def map_nodes(self, model: GraphPatternMachine, patterns: int) -> TokenMaps | None:
         """Return the maps of all nodes, if they fit into memory and pay for so many patterns; else None."""
@@ -183,14 +221,7 @@ class Predictor(Predicts):
             for batch in show_progress(_split(inputs, self._batch(count)), len(inputs), self.level, progress):
                 yield model(self.tokenize(batch, count, share=share), self.table, maps)
 
-    def logits(
-        self,
-        inputs: Any,
-        *,
-        patterns: int | None = None,
-        model: GraphPatternMachine | None = None,
-        progress: bool = False,
-    ) -> Tensor:
+    def logits(self, inputs: Any, *, patterns: int | None = None, model: Any = None, progress: bool = False) -> Tensor:
         """Return the logits `[B, C]` of some instances, on the host.
 
         Pairs by `product` are scored from embeddings that are computed once per node. Pairs by `joint` are read as in

@@ -19,14 +19,9 @@ _thread = threading.local()  # holds `marks`, an entry per node, from one batch 
 
 @dataclass(frozen=True)
 class Reading:
-    """The patterns of some instances and the features that they touch, and no more of the graph.
+    """The patterns of some instances and the features that they touch, and no more of the graph."""
 
-    Attributes:
-        patterns: Patterns whose nodes and edges are rows of the table.
-        table: The features of the nodes and edges.
-    """
-
-    patterns: Patterns
+    patterns: Patterns  # their nodes and edges are rows of the table
     table: FeatureTable
 
     @classmethod
@@ -71,12 +66,7 @@ def _index(nodes, distinct, marks, inverse):  # pragma: no cover - compiled
 
 
 def index_nodes(nodes: NDArray, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the distinct nodes `[U]`, ascending, and the index of each entry among them.
-
-    Args:
-        nodes: Node ids, of any shape; a negative id stands for no node, and has index -1.
-        count: Number of nodes of the graph.
-    """
+    """Return the distinct nodes `[U]`, ascending, and the index of each entry among them; -1 for a negative id."""
     flat = np.ascontiguousarray(nodes).reshape(-1)
     marks = getattr(_thread, "marks", None)
     if marks is None or len(marks) != count:

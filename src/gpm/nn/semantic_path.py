@@ -22,18 +22,11 @@ from gpm.nn.path_attention import infer_layer, path_layer, read_ahead
 
 @dataclass(frozen=True)
 class TokenMaps:
-    """What a path encoder reads of tokens, computed once per distinct token.
+    """What a path encoder reads of tokens, computed once per distinct token."""
 
-    Attributes:
-        h: Mapped features `[U, d]`.
-        qkv: Maps of the first layer: queries, keys and values `[U, 3d]` of a transformer, the three maps of a
-            convolution `[U, 3f]`; None for the other encoders.
-        ahead: Input of `infer_layer` `[U, 4d + 2f]`, for inference by a single layer of one head; else None.
-    """
-
-    h: Tensor
-    qkv: Tensor | None = None
-    ahead: Tensor | None = None
+    h: Tensor  # mapped features (U, d)
+    qkv: Tensor | None = None  # first maps of a transformer (U, 3d) or of a convolution (U, 3f)
+    ahead: Tensor | None = None  # input of `infer_layer` (U, 4d + 2f), for inference by a single layer of one head
 
 
 class MeanPath(nn.Module):
@@ -200,5 +193,4 @@ class SemanticPath(nn.Module):
 
     def forward(self, tokens: TokenMaps, blocks: list[Tensor]) -> list[Tensor]:
         """Encode the paths of every block: `[P, d]` each."""
-        encoded: list[Tensor] = self.encoder(tokens, blocks)
-        return encoded
+        return self.encoder(tokens, blocks)

@@ -22,11 +22,9 @@ BUCKETS = 8192  # stars are hashed, so that the same star has the same category 
 
 
 def find_stars(graph: Graph, categories: Any) -> NDArray[np.int64]:
-    """Return the star of every node `[N]`, an integer below `BUCKETS`; rarely, two different stars share one.
+    """Return the star of every node `[N]` from integer categories of nodes `[N, c]`.
 
-    Args:
-        graph: The graph.
-        categories: Integer categories of its nodes `[N, c]`.
+    A star is an integer below `BUCKETS`; rarely, two different stars share one.
     """
     colours = _hash_rows(categories)
     edges = np.zeros(graph.num_edges, dtype=np.uint64)

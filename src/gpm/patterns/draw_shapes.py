@@ -10,6 +10,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
+import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,8 +18,6 @@ from gpm.errors import GpmError
 from gpm.io.atomic import replacing
 
 if TYPE_CHECKING:
-    import networkx as nx
-
     from gpm.patterns.frequent import FrequentPattern
 
 FIGURES = (".png", ".svg", ".pdf")
@@ -48,8 +47,6 @@ def save_frequent(found: Sequence[FrequentPattern], path: Path, *, title: str) -
 
 def layout(adjacency: NDArray[np.bool_]) -> NDArray:
     """Return positions of the nodes of a small graph in the unit square `[n, 2]`, the same for the same graph."""
-    import networkx as nx
-
     graph = nx.from_numpy_array(adjacency)
     n = len(adjacency)
     if n == 1:
@@ -74,8 +71,6 @@ def layout(adjacency: NDArray[np.bool_]) -> NDArray:
 
 def _spread(graph: nx.Graph) -> Any:
     """Lay out a graph by its distances, from several initial layouts; return the one with the fewest crossings."""
-    import networkx as nx
-
     nodes = list(graph)
     orders = [nodes, nodes[::2] + nodes[1::2], nodes[::-2] + nodes[-2::-2]] if len(nodes) <= 16 else [nodes]
     begins = [nx.circular_layout(order) for order in orders]

@@ -21,25 +21,15 @@ MOST_SAMPLES = 100_000_000
 
 @dataclass(frozen=True)
 class FrequentPattern:
-    """A topology, how often it was drawn, and an example.
+    """A topology, how often it was drawn, and an example."""
 
-    Attributes:
-        name: Name of the shape, or its size if it has no name.
-        key: Key of the topology, the same in every graph.
-        count: Number of drawn patterns with this topology.
-        share: The same as a share of all drawn patterns.
-        adjacency: Adjacency matrix `[n, n]`.
-        example: A walk with this topology, in the user's node names.
-        code: The anonymous walk, for `loops` and `induced`; else None.
-    """
-
-    name: str
-    key: int
-    count: int
-    share: float
-    adjacency: NDArray[np.bool_]
-    example: tuple[int | str, ...]
-    code: tuple[int, ...] | None
+    name: str  # of the shape, or its size if it has no name
+    key: int  # the same in every graph
+    count: int  # drawn patterns with this topology
+    share: float  # the same as a share of all drawn patterns
+    adjacency: NDArray[np.bool_]  # (n, n)
+    example: tuple[int | str, ...]  # a walk with this topology, in the user's node names
+    code: tuple[int, ...] | None  # the anonymous walk, for `loops` and `induced`
 
     @property
     def label(self) -> str:

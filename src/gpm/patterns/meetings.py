@@ -38,18 +38,9 @@ def mark_meetings(
     forbid: bool = False,
     threads: int | None = None,
 ) -> NDArray[np.int8]:
-    """Mark every position of the patterns of some links.
+    """Mark every position of the patterns `[B, M, S]` of links `[B, 2]`; the mark past the end of a pattern is 0.
 
-    Args:
-        graph: The graph that was walked.
-        nodes: Patterns `[B, M, S]`, -1 past the end.
-        sides: The endpoint at which the patterns of each slot start `[M]`.
-        ends: The links `[B, 2]`.
-        forbid: Treat the link itself as absent.
-        threads: Largest number of threads.
-
-    Returns:
-        Marks `[B, M, S]`, 0 past the end.
+    `sides [M]` is the endpoint at which the patterns of a slot start. With `forbid` the link itself counts as absent.
     """
     marks = np.zeros(nodes.shape, dtype=np.int8)
     rows = graph.indptr, graph.indices, graph.census.directed

@@ -16,6 +16,19 @@ from gpm.patterns.topologies import Topologies, shape_keys
 _LARGEST = 12  # nodes of the largest graphs that have a name
 _HOUSE = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 4), (1, 4)]  # 4 is the roof
 _POLYGONS = {3: "triangle", 4: "square", 5: "pentagon", 6: "hexagon"}
+_SMALL = {
+    "diamond": "01 02 12 13 23",
+    "house with a cross": "01 12 23 30 04 14 02 13",
+    "bull": "01 12 20 03 14",
+    "butterfly": "01 12 20 03 34 40",
+    "cricket": "01 12 20 03 04",
+    "kite": "01 02 12 13 23 34",
+    "dart": "01 02 12 13 23 14",
+    "two squares": "01 12 23 30 34 45 52",
+    "two hexagons": "01 12 23 34 45 50 46 67 78 89 95",
+    "hexagon and pentagon": "01 12 23 34 45 50 46 67 78 85",
+    "fork": "01 12 23 14",
+}
 
 
 def shape_key(adjacency: NDArray[np.bool_]) -> int:
@@ -71,7 +84,9 @@ def _families() -> Iterator[tuple[nx.Graph, str]]:
     """Yield graphs with their names; of two names for one graph the first counts."""
     yield nx.empty_graph(1), "node"
     yield nx.path_graph(2), "edge"
-    yield from _small()
+    yield nx.Graph(_HOUSE), "house"
+    for name, edges in _SMALL.items():
+        yield nx.Graph([(edge[0], edge[1]) for edge in edges.split()]), name
     for n in range(3, _LARGEST + 1):
         yield nx.path_graph(n), f"path of {n} nodes"
         yield nx.cycle_graph(n), _polygon(n)
@@ -106,25 +121,6 @@ def _families() -> Iterator[tuple[nx.Graph, str]]:
     yield nx.octahedral_graph(), "octahedron"
     yield nx.grid_2d_graph(3, 3), "3 x 3 grid"
     yield nx.petersen_graph(), "Petersen graph"
-
-
-def _small() -> Iterator[tuple[nx.Graph, str]]:
-    edge_lists = {
-        "diamond": "01 02 12 13 23",
-        "house with a cross": "01 12 23 30 04 14 02 13",
-        "bull": "01 12 20 03 14",
-        "butterfly": "01 12 20 03 34 40",
-        "cricket": "01 12 20 03 04",
-        "kite": "01 02 12 13 23 34",
-        "dart": "01 02 12 13 23 14",
-        "two squares": "01 12 23 30 34 45 52",
-        "two hexagons": "01 12 23 34 45 50 46 67 78 89 95",
-        "hexagon and pentagon": "01 12 23 34 45 50 46 67 78 85",
-        "fork": "01 12 23 14",
-    }
-    yield nx.Graph(_HOUSE), "house"
-    for name, edges in edge_lists.items():
-        yield nx.Graph([(edge[0], edge[1]) for edge in edges.split()]), name
 
 
 def _polygon(n: int) -> str:

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from gpm.config import MAX_POSITIONS, Kind
+from gpm.config import MAX_POSITIONS, Config, Kind
 from gpm.errors import GpmError, kind_of, whole_number
 from gpm.graph.graph import Graph
 from gpm.patterns.meetings import mark_meetings
@@ -43,31 +43,18 @@ class Frame:
 
 @dataclass(frozen=True)
 class Patterns:
-    """The patterns of B instances, M each, in slots ordered by scale.
+    """The patterns of B instances, M each, in slots ordered by scale."""
 
-    Attributes:
-        nodes: `[B, M, L+1]`; a pattern of scale s has s+1 nodes, the rest is -1.
-        scales: Length of the pattern in each slot `[M]`, in the order of the tokenizer's `lengths`.
-        numbers: Indices of the patterns in their pools `[B, M]`.
-        topology: Index of each pattern's topology in `table`, `[B, M]`.
-        table: The distinct topologies of the batch (on the host).
-        edges: Ids of the edges crossed `[B, M, L]`, -1 for none; None unless requested.
-        sides: For links, the endpoint (0 or 1) at which the patterns of a slot start `[M]`; else None.
-        marks: For links, how each position is reached from the other endpoint `[B, M, L+1]`; None unless requested.
-        sizes: For graphs, their numbers of nodes `[B]`; else None.
-        rows: In training, the indices of the instances in the batch of all ranks `[B]`; else None.
-    """
-
-    nodes: Tensor
-    scales: Tensor
-    numbers: Tensor
-    topology: Tensor
-    table: Topologies
-    edges: Tensor | None = None
-    sides: Tensor | None = None
-    marks: Tensor | None = None
-    sizes: Tensor | None = None
-    rows: Tensor | None = None
+    nodes: Tensor  # (B, M, L+1): a pattern of scale s has s+1 nodes, the rest is -1
+    scales: Tensor  # length of the pattern in each slot (M), in the order of the tokenizer's `lengths`
+    numbers: Tensor  # indices of the patterns in their pools (B, M)
+    topology: Tensor  # index of each pattern's topology in `table` (B, M)
+    table: Topologies  # the distinct topologies of the batch, on the host
+    edges: Tensor | None = None  # ids of the edges crossed (B, M, L), -1 for none; None unless requested
+    sides: Tensor | None = None  # for links, the endpoint (0 or 1) at which the patterns of a slot start (M)
+    marks: Tensor | None = None  # for links, on request, how positions are reached from the other endpoint (B, M, L+1)
+    sizes: Tensor | None = None  # for graphs, their numbers of nodes (B)
+    rows: Tensor | None = None  # in training, the indices of the instances in the batch of all ranks (B)
 
     def groups(self) -> Iterator[tuple[int, slice]]:
         """Yield each scale with its slots: `nodes[:, slots, :scale + 1]` is one dense block without padding."""
@@ -154,6 +141,12 @@ class Tokenizer:
         self.device, self.threads = torch.device(device), threads
         portable = kernel == "torch" or (kernel == "auto" and self.device.type != "cpu")
         self._tensors = TensorGraph.of(graph, self.device) if portable else None
+
+    @classmethod
+    def from_config(cls, graph: Graph, config: Config, device: torch.device | str = "cpu") -> Tokenizer:
+        """Return the tokenizer that the options of a run describe."""
+        options = {name: getattr(config, name) for name in ("lengths", "pool", "topology", "seed")}
+        return cls(graph, rule=WalkRule.from_config(config), device=device, **options)
 
     def redraw(self, seed: int, graph: Graph | None = None) -> Tokenizer:
         """Return the same tokenizer with another seed, and on another graph if one is given."""

@@ -29,26 +29,18 @@ EXACT_POSITIONS = 16  # up to here a `loops` key spells the anonymous walk out, 
 EXACT_SHAPE = 9  # up to here different shapes have different keys: the tests count all graphs of so many nodes
 
 _ONE, _4, _60 = np.uint64(1), np.uint64(4), np.uint64(60)
-_LOOPS, _INDUCED, _SHAPE = range(3)
+_LOOPS, _INDUCED = 0, 1  # indices in KINDS
 
 
 @dataclass(frozen=True)
 class Topologies:
-    """The distinct topologies of some patterns.
-
-    Attributes:
-        kind: Kind of topology.
-        keys: `[T]`, int64.
-        codes: Anonymous walks `[T, n]`, -1 past the end; None for `shape`, which has no order.
-        adjacency: Adjacency of the visited nodes in order of appearance `[T, n, n]`; None for `loops`.
-        sizes: Number of visited nodes `[T]`.
-    """
+    """The distinct topologies of some patterns."""
 
     kind: Kind
-    keys: NDArray[np.int64]
-    codes: NDArray[np.int8] | None
-    adjacency: NDArray[np.bool_] | None
-    sizes: NDArray[np.int64]
+    keys: NDArray[np.int64]  # (T)
+    codes: NDArray[np.int8] | None  # anonymous walks (T, n), -1 past the end; None for `shape`, which has no order
+    adjacency: NDArray[np.bool_] | None  # of the visited nodes in order of appearance (T, n, n); None for `loops`
+    sizes: NDArray[np.int64]  # number of visited nodes (T)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -115,13 +107,6 @@ def _adjacency(where, walk, code, distinct, banned, node, rows):  # pragma: no c
             rows[j] |= np.uint64(back) << np.uint64(i)
 
 
-@njit(nogil=True)
-def _rows_key(rows, distinct, key):  # pragma: no cover - compiled
-    for i in range(distinct):
-        key = mix((key ^ rows[i]) + GOLDEN_U * np.uint64(i + 1))
-    return key
-
-
 @njit(cache=True, nogil=True)
 def _keys(where, walks, banned, kind, first, last, keys):  # pragma: no cover - compiled
     length = walks.shape[1]
@@ -131,7 +116,9 @@ def _keys(where, walks, banned, kind, first, last, keys):  # pragma: no cover - 
         key = _loops_key(code)
         if kind != _LOOPS:
             _adjacency(where, walks[w], code, distinct, banned[w % banned.shape[0]], node, rows)
-            key = _rows_key(rows, distinct, mix(key) if kind == _INDUCED else np.uint64(distinct))
+            key = mix(key) if kind == _INDUCED else np.uint64(distinct)
+            for i in range(distinct):
+                key = mix((key ^ rows[i]) + GOLDEN_U * np.uint64(i + 1))
         keys[w] = key
 
 
@@ -215,11 +202,13 @@ def _first_colors(rows, color):  # pragma: no cover - compiled
 
 
 @njit(cache=True, nogil=True)
-def _shape_keys(given, sizes, keys):  # pragma: no cover - compiled
-    """Hash the isomorphism class of graphs `given [T, n]` (rows of bits, made symmetric), of `sizes [T]` nodes.
+def shape_keys(given, sizes):  # pragma: no cover - compiled
+    """Return the keys `[T]` of the isomorphism classes of graphs: adjacency bits `given [T, n]`, made symmetric, of
+    `sizes [T]` nodes.
 
     If refinement leaves equal colours, each node in turn is singled out and refined again, and the hashes are summed.
     """
+    keys = np.empty(given.shape[0], np.uint64)
     for t in range(given.shape[0]):
         n = sizes[t]
         rows, color = np.zeros(n, np.uint64), np.empty(n, np.uint64)
@@ -239,11 +228,13 @@ def _shape_keys(given, sizes, keys):  # pragma: no cover - compiled
                 key += mix(_refine(rows, color, fresh))
             key = mix(key)
         keys[t] = key
+    return keys
 
 
 @njit(cache=True, nogil=True)
-def _distinct(keys, first, inverse):  # pragma: no cover - compiled
-    """Number distinct keys by first appearance with a hash table: `keys[first[k]]` is key k. Return their count."""
+def distinct(keys):  # pragma: no cover - compiled
+    """Return the index of the first occurrence of each distinct key, in that order, and the number of every key."""
+    first, inverse = np.empty(keys.size, np.int64), np.empty(keys.size, np.int64)
     slots = 1
     while slots < 2 * keys.size:
         slots *= 2
@@ -257,23 +248,16 @@ def _distinct(keys, first, inverse):  # pragma: no cover - compiled
             first[count] = i
             count += 1
         inverse[i] = table[slot]
-    return count
+    return first[:count], inverse
 
 
 def find_topologies(
     graph: Graph, walks: NDArray, kind: Kind, *, forbidden: NDArray | None = None, threads: int | None = None
 ) -> tuple[NDArray, Topologies]:
-    """Find the topology of every walk.
+    """Find the topology of walks `[W, n]`, negative past the end of a shorter walk.
 
-    Args:
-        graph: The graph that was walked; `loops` does not read it.
-        walks: Nodes `[W, n]`, negative past the end of a shorter walk.
-        kind: Kind of topology.
-        forbidden: Per walk an edge `[W, 2]` to treat as absent in both directions.
-        threads: Largest number of threads; the result does not depend on it.
-
-    Returns:
-        The index of each walk's topology in the table `[W]`, and the distinct topologies in order of first appearance.
+    `forbidden` has an edge per walk `[W, 2]` to treat as absent in both directions. `loops` does not read the graph.
+    Return the index of each walk's topology `[W]`, and the distinct topologies in order of first appearance.
     """
     if kind not in KINDS:
         raise GpmError(f"Unknown topology {kind!r}; choose one of {', '.join(KINDS)}.")
@@ -310,20 +294,6 @@ def find_topologies(
         adjacency=None if kind == "loops" else _unpack(rows, symmetric=kind == "shape"),
         sizes=sizes,
     )
-
-
-def shape_keys(rows: NDArray[np.uint64], sizes: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return the keys of the isomorphism classes of graphs given as adjacency bits `[T, n]`, of `sizes [T]` nodes."""
-    keys = np.empty(len(rows), dtype=np.uint64)
-    _shape_keys(rows, sizes, keys)
-    return keys
-
-
-def distinct(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the index of the first occurrence of each distinct key, in that order, and the number of every key."""
-    first, inverse = np.empty(len(keys), dtype=np.int64), np.empty(len(keys), dtype=np.int64)
-    count = _distinct(keys, first, inverse)
-    return first[:count], inverse
 
 
 def _unpack(rows: NDArray[np.uint64], symmetric: bool) -> NDArray[np.bool_]:

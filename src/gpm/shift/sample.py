@@ -22,7 +22,6 @@ from gpm.graph.folder import read_extras
 from gpm.inference.opened import OpenedRun
 from gpm.nn.predictor import Predictor, evaluating
 from gpm.patterns.tokenizer import Tokenizer
-from gpm.patterns.walks import WalkRule
 from gpm.random_bits import make_key, mix_array
 from gpm.shift.topology_shares import Census
 
@@ -95,10 +94,7 @@ def read_nodes(run: OpenedRun, nodes: NDArray, *, progress: bool = False) -> Out
         if isinstance(predictor, Predictor):
             return _read_patterns(predictor, nodes, census, bar)
         config, network = run.config, cast(Any, predictor)  # a network, which embeds all nodes at once
-        tokenizer = Tokenizer(
-            run.data.graph, lengths=config.lengths, pool=config.pool, topology=config.topology, seed=config.seed,
-            rule=WalkRule.from_config(config),
-        )  # fmt: skip
+        tokenizer = Tokenizer.from_config(run.data.graph, config)
         for first in range(0, len(nodes), _TOGETHER):
             census.add(tokenizer.nodes(nodes[first : first + _TOGETHER]), None)
             bar.update(len(nodes[first : first + _TOGETHER]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from gpm.config import Config
 from gpm.errors import GpmError
 from gpm.graph.graph import Graph
-from gpm.nn.base_predictor import Predicts, evaluating, show_progress
 from gpm.nn.feature_table import FeatureTable, InputSpec, nodes_of
 from gpm.nn.gnn.network import LAYERS, GraphNetwork, Level, Network
 from gpm.nn.gnn.subgraph import IncomingEdges, Subgraph
+from gpm.nn.predictor import Predicts, evaluating, show_progress
 
 ENTRIES = 1 << 18  # nodes and edges in one forward pass over graphs: bounds memory
 ATTENTION = 16  # pairs of nodes in attention that cost as much as one node or edge
@@ -38,20 +38,15 @@ def make_network(
 class NetworkPredictor(Predicts):
     """Network, features and edges of one graph or collection.
 
-    Attributes:
-        model: The network.
-        table: The graph's features.
-        edges: The edges that messages pass over.
-        hide: In training, no message passes over the links of the batch, so that the network learns to predict links
-            that are not in the graph. A batch must be small compared with the graph, or few edges are left.
-        embedded: The embeddings of all nodes, if they were computed in advance, see `look_ahead`.
+    If links are hidden, no message passes over the links of a training batch, so that the network learns to predict
+    links that are not in the graph. A batch must be small compared with the graph, or few edges are left.
     """
 
     model: GraphNetwork
     table: FeatureTable
     edges: IncomingEdges
     hide: bool = True
-    embedded: Tensor | None = None
+    embedded: Tensor | None = None  # embeddings of all nodes, see `look_ahead`
 
     @classmethod
     def build(
@@ -67,19 +62,9 @@ class NetworkPredictor(Predicts):
         hide: bool = True,
         seen: NDArray | None = None,
     ) -> NetworkPredictor:
-        """Make a network for a graph, with fresh weights.
+        """Make a network for a graph, with fresh weights; see `Predictor.build` for the arguments.
 
-        Args:
-            config: The options.
-            graph: The graph.
-            outputs: C, the number of classes or targets.
-            level: What is predicted.
-            inputs: The inputs of a trained network; by default statistics are computed from the graph.
-            device: Device of the network.
-            layers: Layers of message passing; by default those of the options if more than one, else 2 for nodes and
-                links and 4 for graphs.
-            hide: Hide the links of a batch in training.
-            seen: The graphs of a collection that statistics may be taken from; by default all.
+        Layers of message passing are by default those of the options if more than one, else those of `LAYERS`.
         """
         table = FeatureTable.build(config, graph, inputs, device)
         table = table.take(torch.arange(table.num_nodes)) if table.lazy else table  # the network reads all of it
@@ -111,14 +96,7 @@ class NetworkPredictor(Predicts):
         return cast(Tensor, network(self.table, visible, instances))
 
     @torch.inference_mode()
-    def logits(
-        self,
-        inputs: Tensor | NDArray,
-        *,
-        patterns: int | None = None,
-        model: nn.Module | None = None,
-        progress: bool = False,
-    ) -> Tensor:
+    def logits(self, inputs: Any, *, patterns: int | None = None, model: Any = None, progress: bool = False) -> Tensor:
         """Return the logits `[B, C]` on the host; nodes are embedded once for all instances, `patterns` is ignored."""
         chosen, level, h = self._check(inputs), self.model.level, None
         logits = torch.zeros(len(chosen), self.model.outputs)

@@ -31,16 +31,8 @@ class GraphNetwork(nn.Module):
 
     Messages follow the direction of edges. gat, gin and gps read edge features, gcn and appnp edge weights; mlp reads
     no edges. A link is read from the product of its endpoints, a graph from the mean of its nodes, or, for gin, their
-    sum. Layers are residual for links, and followed by a batch norm for graphs.
-
-    Args:
-        kind: gcn, gat, sage, gin, appnp, gps or mlp.
-        inputs: Form and width of the features.
-        options: Width, heads, dropout and feature dropout.
-        outputs: C, the number of classes or targets.
-        level: What is predicted.
-        layers: Layers of message passing (for appnp and mlp, of the perceptron); by default 2 for nodes and links, 4
-            for graphs.
+    sum. Layers are residual for links, and followed by a batch norm for graphs; those of appnp and mlp are layers of
+    the perceptron. Of the options only width, heads, dropout and feature dropout are read.
     """
 
     def __init__(
@@ -55,7 +47,8 @@ class GraphNetwork(nn.Module):
         from torch_geometric import nn as pyg
 
         super().__init__()
-        check_kind(kind)
+        if kind not in (names := get_args(Network)):
+            raise GpmError(f"There is no network {kind!r}; choose one of {', '.join(names)}.{nearest(kind, names)}")
         self.kind, self.inputs, self.options, self.outputs, self.level = kind, inputs, options, outputs, level
         width = options.width or 0
         read = inputs if kind in READ_EDGES else replace(inputs, edge="none")
@@ -114,29 +107,20 @@ class GraphNetwork(nn.Module):
         chosen = h[instances] if self.level == "node" else h[instances[:, 0]] * h[instances[:, 1]]
         return self.head(drop(chosen, self.options.dropout, self.training))
 
-    def read_graphs(self, h: Tensor, part: Subgraph) -> Tensor:
-        """Return the logits `[G, C]` of the graphs that nodes belong to."""
+    def forward(self, table: FeatureTable, part: Subgraph, instances: Tensor | None = None) -> Tensor:
+        """Return the logits of nodes or pairs, given as indices in the subgraph; by default of its graphs."""
+        h = self.embed(table, part)
+        if instances is not None:
+            return self.read(h, instances)
         from torch_geometric import nn as pyg
 
         batch = torch.zeros_like(part.nodes) if part.batch is None else part.batch
         pool = pyg.global_add_pool if self.kind == "gin" else pyg.global_mean_pool
         return self.head(drop(pool(h, batch, part.num_graphs), self.options.dropout, self.training))
 
-    def forward(self, table: FeatureTable, part: Subgraph, instances: Tensor | None = None) -> Tensor:
-        """Return the logits of nodes or pairs, given as indices in the subgraph; by default of its graphs."""
-        h = self.embed(table, part)
-        return self.read_graphs(h, part) if instances is None else self.read(h, instances)
-
     def count_parameters(self) -> int:
         """Return the number of learned parameters."""
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
-
-
-def check_kind(kind: str) -> None:
-    """Refuse the name of an unknown network."""
-    names = get_args(Network)
-    if kind not in names:
-        raise GpmError(f"There is no network {kind!r}; choose one of {', '.join(names)}.{nearest(kind, names)}")
 
 
 def _make_layer(kind: Network, options: ModelOptions, edges: bool) -> nn.Module:

@@ -22,23 +22,14 @@ class Subgraph:
     """Nodes that exchange messages, as compressed rows of incoming edges.
 
     Its matrices are computed on first use and kept, never as inference tensors, which have no gradient later.
-
-    Attributes:
-        nodes: Rows of the feature table `[n]`.
-        indptr: Row pointers `[n+1]`: node i receives from `sources[indptr[i]:indptr[i+1]]`.
-        sources: Indices in `nodes` `[E]`.
-        edge_ids: Ids of the edges `[E]`; None if edges have no features.
-        edge_weight: Weights `[E]`; None for an unweighted graph.
-        batch: The graph of each node, ascending from 0 `[n]`; None for a single graph.
-        num_graphs: Number of graphs.
     """
 
-    nodes: Tensor
-    indptr: Tensor
-    sources: Tensor
-    edge_ids: Tensor | None = None
+    nodes: Tensor  # rows of the feature table (n)
+    indptr: Tensor  # row pointers (n+1): node i receives from `sources[indptr[i]:indptr[i+1]]`
+    sources: Tensor  # indices in `nodes` (E)
+    edge_ids: Tensor | None = None  # None if edges have no features
     edge_weight: Tensor | None = None
-    batch: Tensor | None = None
+    batch: Tensor | None = None  # the graph of each node, ascending from 0 (n); None for a single graph
     num_graphs: int = 1
 
     @cached_property
@@ -99,20 +90,12 @@ def _make_sparse(indptr: Tensor, columns: Tensor, values: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class IncomingEdges:
-    """The edges of a graph or collection by target node, on the host.
+    """The edges of a graph or collection by target node, on the host."""
 
-    Attributes:
-        indptr: Row pointers `[N+1]`.
-        sources: Source nodes of the edges `[E]`, ascending in each row.
-        graph_ptr: `[G+1]`, graph g owns nodes `graph_ptr[g]` to `graph_ptr[g+1]`.
-        edge_ids: Ids of the edges `[E]`; None if edges have no features.
-        edge_weight: Weights `[E]`; None for an unweighted graph.
-    """
-
-    indptr: NDArray
-    sources: NDArray
-    graph_ptr: NDArray
-    edge_ids: NDArray | None = None
+    indptr: NDArray  # row pointers (N+1)
+    sources: NDArray  # source nodes of the edges (E), ascending in each row
+    graph_ptr: NDArray  # graph g owns nodes `graph_ptr[g]` to `graph_ptr[g+1]`
+    edge_ids: NDArray | None = None  # None if edges have no features
     edge_weight: NDArray | None = None
 
     @classmethod

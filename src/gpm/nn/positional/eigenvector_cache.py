@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from gpm.errors import GpmError
 from gpm.graph.graph import Graph
+from gpm.graph.header import read_header
 from gpm.io.atomic import check_plain, replacing
 from gpm.io.cache import data_root, remove_oldest
 from gpm.io.npy import GrowingArray, MappedArray, map_array
@@ -23,13 +24,9 @@ _SAMPLE = 64  # entries to read of an array whose checksum is stored
 
 
 def keep_positions(graph: Graph, name: str, dim: int, find: Callable[[], NDArray[np.float32]]) -> NDArray[np.float32]:
-    """Return positional embeddings of a graph `[N, dim]`: mapped from the cache, or computed and cached.
+    """Return positional embeddings of a graph `[N, dim]`: mapped from the cache, or computed by `find` and cached.
 
-    Args:
-        graph: The graph; only its edges and weights count.
-        name: Name of the embeddings, with all parameters that they depend on.
-        dim: Columns.
-        find: Computes them.
+    They depend on the edges and weights of the graph and on the parameters that stand in `name`.
     """
     path = data_root() / "positions" / f"{name}-{digest_edges(graph)}.npy"
     kept = _read(path, (graph.num_nodes, dim))
@@ -50,26 +47,24 @@ def digest_edges(graph: Graph) -> str:
     """Return a digest of the edges and weights of a graph; if they are mapped from a folder, of its header."""
     checksum = _header_checksum(graph)
     digest = hashlib.blake2b(checksum.encode(), digest_size=16)
-    for name in ("indptr", "indices", "edge_weight"):
-        array = getattr(graph, name)
-        if array is not None:
-            digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
-            sample = array[:: len(array) // _SAMPLE + 1] if checksum else array
-            digest.update(np.ascontiguousarray(sample).view(np.uint8).data)
+    for name, array in _edge_arrays(graph).items():
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        sample = array[:: len(array) // _SAMPLE + 1] if checksum else array
+        digest.update(np.ascontiguousarray(sample).view(np.uint8).data)
     return digest.hexdigest()
+
+
+def _edge_arrays(graph: Graph) -> dict[str, NDArray]:
+    arrays = {"indptr": graph.indptr, "indices": graph.indices, "edge_weight": graph.edge_weight}
+    return {name: array for name, array in arrays.items() if array is not None}
 
 
 def _header_checksum(graph: Graph) -> str:
     """Return the checksum in the header of a graph's folder; empty if its edges are not those of a folder."""
-    from gpm.graph.header import read_header
-
     folder = graph.folder
     if folder is None:
         return ""
-    for name in ("indptr", "indices", "edge_weight"):
-        array = getattr(graph, name)
-        if array is None:
-            continue
+    for name, array in _edge_arrays(graph).items():
         mapped = MappedArray.of(array)  # a graph with other edges may have been made from the one in the folder
         if mapped is None or mapped.path != str(folder / f"{name}.npy"):
             return ""

@@ -33,37 +33,23 @@ _NONE.flags.writeable = False  # the same compiled type as a graph's own arrays
 
 @dataclass(frozen=True)
 class Rows:
-    """A symmetric matrix of weights.
-
-    Attributes:
-        indptr, indices: Row pointers and columns.
-        weight: Weights; empty if all are 1.
-        degree: Sums of rows `[N]`; 1 instead of 0.
-        mass: Weight of a node in the inner product, its degree over the largest `[N]`.
-    """
+    """A symmetric matrix of weights."""
 
     indptr: NDArray
     indices: NDArray
-    weight: NDArray
-    degree: NDArray
-    mass: NDArray
+    weight: NDArray  # empty if all are 1
+    degree: NDArray  # sums of rows (N); 1 instead of 0
+    mass: NDArray  # weight of a node in the inner product, its degree over the largest (N)
 
 
 @dataclass(frozen=True)
 class Found:
-    """The result of an iteration.
+    """The result of an iteration."""
 
-    Attributes:
-        values: Eigenvalues of the normalised Laplacian, ascending `[k]`.
-        vectors: Eigenvectors of length 1 `[N, k]`.
-        residuals: `|Lx - lambda x|` of each `[k]`.
-        products: Number of products with a block of vectors.
-    """
-
-    values: NDArray
-    vectors: NDArray
-    residuals: NDArray
-    products: int
+    values: NDArray  # eigenvalues of the normalised Laplacian, ascending (k)
+    vectors: NDArray  # eigenvectors of length 1 (N, k)
+    residuals: NDArray  # `|Lx - lambda x|` of each (k)
+    products: int  # number of products with a block of vectors
 
 
 def embed_spectrum(graph: Graph, dim: int) -> NDArray[np.float32]:
@@ -125,13 +111,8 @@ def find_eigenvectors(
     """Find the eigenvectors of the `count` smallest eigenvalues of the normalised Laplacian.
 
     Each round filters a block of vectors by a Chebyshev polynomial of `P`, which damps all eigenvalues below the
-    smallest one of the block, and replaces it by its best approximations of eigenvectors (Rayleigh-Ritz).
-
-    Args:
-        rows: The graph.
-        count: Number of eigenvectors, at most the number of nodes.
-        tolerance: Residual at which a vector is accepted.
-        most_products: Number of products after which the iteration stops.
+    smallest one of the block, and replaces it by its best approximations of eigenvectors (Rayleigh-Ritz). Iteration
+    stops when every residual is within the tolerance, or after the largest number of products.
     """
     nodes = len(rows.degree)
     width = min(nodes, count + max(_SPARE, count // 2))

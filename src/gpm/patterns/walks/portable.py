@@ -18,25 +18,15 @@ from gpm.random_bits import GOLDEN, make_key, mix_tensor, signed
 
 @dataclass(frozen=True)
 class TensorGraph:
-    """The structure of a graph as tensors on one device.
+    """The structure of a graph as tensors on one device."""
 
-    Attributes:
-        indptr: `[N+1]`, int64.
-        indices: `[E]`, int32 or int64.
-        cdf: Running sums of weights `[E]`, or None.
-        edge_ids: `[E]`, or None.
-        depth: Rounds of a binary search in the longest row.
-        simple: No parallel edges.
-        plain: Nor one-way edges.
-    """
-
-    indptr: Tensor
-    indices: Tensor
-    cdf: Tensor | None
-    edge_ids: Tensor | None
-    depth: int
-    simple: bool
-    plain: bool
+    indptr: Tensor  # (N+1), int64
+    indices: Tensor  # (E), int32 or int64
+    cdf: Tensor | None  # running sums of weights (E)
+    edge_ids: Tensor | None  # (E)
+    depth: int  # rounds of a binary search in the longest row
+    simple: bool  # no parallel edges
+    plain: bool  # nor one-way edges
 
     @classmethod
     def of(cls, graph: Graph, device: torch.device | str = "cpu") -> TensorGraph:

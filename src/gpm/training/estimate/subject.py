@@ -23,7 +23,6 @@ from gpm.nn import FeatureTable
 from gpm.nn.feature_rows import LARGE
 from gpm.nn.predictor import Predictor, make_machine
 from gpm.patterns.tokenizer import Tokenizer
-from gpm.patterns.walks import WalkRule
 from gpm.training.adaptation import Adaptation
 from gpm.training.batches import Batches, Draw
 from gpm.training.prepare import Training
@@ -119,10 +118,7 @@ class Subject(Training):
         """Build the model with fresh weights on its graph."""
         config, level = self.config, self.data.level
         torch.manual_seed(config.seed)
-        tokenizer = Tokenizer(
-            self.graph, lengths=config.lengths, pool=config.pool, topology=config.topology, seed=config.seed,
-            rule=WalkRule.from_config(config),
-        )  # fmt: skip
+        tokenizer = Tokenizer.from_config(self.graph, config)
         model = make_machine(config, self.table.spec(), self.task.outputs, level)
         model.machine.checkpointing = config.checkpointing
         return Predictor(model, tokenizer, self.table, level, config.patterns, config.protocol == "strict")
