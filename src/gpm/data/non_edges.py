@@ -21,11 +21,6 @@ _NEGATIVES = 0x6E65676174697665  # what the key is for: none of the small number
 _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
-def count_pairs(num_nodes: int) -> int:
-    """Return the number of unordered pairs."""
-    return num_nodes * (num_nodes - 1) // 2
-
-
 def number_pairs(pairs: NDArray) -> NDArray[np.int64]:
     """Return the numbers of pairs `[..., 2]`, the same for either order; -1 for a node with itself."""
     first, second = pairs[..., 0].astype(np.int64), pairs[..., 1].astype(np.int64)
@@ -66,7 +61,7 @@ class FreePairs:
 
     def __init__(self, num_nodes: int, taken: NDArray[np.int64]) -> None:
         listed = distinct(taken)
-        self.size = count_pairs(num_nodes) - len(listed)
+        self.size = num_nodes * (num_nodes - 1) // 2 - len(listed)
         self._before = listed - np.arange(len(listed))  # free pairs below each taken one
 
     def pick(self, ranks: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -56,8 +56,9 @@ def _link(archive: str, split: str, *tables: str) -> Source:
     return Source("linkproppred", archive, split, "pt", (*tables, "num-node-list"))
 
 
-NODES = {"ogbn-arxiv": _node("arxiv", "time"), "ogbn-products": _node("products", "sales_ranking")}
-LINKS = {
+SOURCES = {
+    "ogbn-arxiv": _node("arxiv", "time"),
+    "ogbn-products": _node("products", "sales_ranking"),
     "ogbl-collab": _link("collab", "time", "node-feat"),
     "ogbl-ppa": _link("ppassoc", "throughput", "node-feat"),
     "ogbl-ddi": _link("ddi", "target"),
@@ -69,7 +70,7 @@ def load_ogb(name: str) -> tuple[Graph, Masks]:
 
     The raw tables come from the data root, from `GPM_RAW`, or from OGB's server, in this order.
     """
-    graph, split = _load(f"ogbn-{name}", NODES[f"ogbn-{name}"], _read_nodes)
+    graph, split = _load(f"ogbn-{name}", _read_nodes)
     masks = np.zeros((3, graph.num_nodes), dtype=bool)
     for mask, part in zip(masks, PARTS, strict=True):
         mask[getattr(split, part)] = True
@@ -90,15 +91,15 @@ def load_ogb_links(name: str) -> tuple[Graph, LinkSplit]:
     pairs, each once; edges and negatives of the other parts are as published. A pair may be published in several parts:
     in `collab`, authors who wrote together in several years.
     """
-    graph, split = _load(f"ogbl-{name}", LINKS[f"ogbl-{name}"], _read_links)
+    graph, split = _load(f"ogbl-{name}", _read_links)
     if not isinstance(split, LinkSplit):
         raise GpmError(f"The saved 'ogbl-{name}' has no split of links; remove it and load it again.")
     return graph, split
 
 
-def _load(name: str, source: Source, read: Callable[[Source, Path], tuple[Graph, Split]]) -> tuple[Graph, Split]:
+def _load(name: str, read: Callable[[Source, Path], tuple[Graph, Split]]) -> tuple[Graph, Split]:
     """Open the saved graph and split of a dataset, which are made from its files the first time."""
-    folder = data_root() / "OGB" / name.replace("-", "_")
+    source, folder = SOURCES[name], data_root() / "OGB" / name.replace("-", "_")
     if not is_stored(folder):
         _provide(name, source, folder)
         graph, split = read(source, folder)
@@ -129,10 +130,8 @@ def _provide(name: str, source: Source, folder: Path) -> None:
     try:
         _download(name, source, folder)
     except (OSError, zipfile.BadZipFile) as error:
-        where = f"OGB/{folder.name}/raw and OGB/{folder.name}/split"
-        raise GpmError(
-            f"Could not load {name!r} ({error}); without a connection, let GPM_RAW name a folder with {where}."
-        ) from error
+        where = f"a folder with OGB/{folder.name}/raw and OGB/{folder.name}/split"
+        raise GpmError(f"Could not load {name!r} ({error}); without a connection, let GPM_RAW name {where}.") from error
 
 
 def _download(name: str, source: Source, folder: Path) -> None:

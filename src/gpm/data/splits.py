@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from gpm.errors import GpmError, whole_number
 from gpm.graph.coerce import check_choice
@@ -32,7 +32,11 @@ class Split:
 
     def __post_init__(self) -> None:
         for part in PARTS:
-            self._freeze(part, np.sort(_as_ids(getattr(self, part), part)))
+            ids = np.asarray(getattr(self, part))
+            if ids.ndim != 1 or not (np.issubdtype(ids.dtype, np.integer) or ids.size == 0):
+                kind = f"{ids.dtype} of shape {list(ids.shape)}"
+                raise GpmError(f"The {part} part of a split must be a list of ids, got {kind}.")
+            self._freeze(part, np.sort(ids.astype(np.int64)))
         together = np.sort(np.concatenate([self.train, self.val, self.test]))
         if (twice := together[:-1][together[:-1] == together[1:]]).size:
             raise GpmError(f"Instance {twice[0]} is twice in the split {self.name!r}; put each into one part only.")
@@ -165,8 +169,7 @@ class DomainSplit(Split):
         super().__post_init__()
         other = np.sort(np.asarray(self.other, dtype=np.int64))
         self._freeze("other", other)
-        held = np.concatenate([self.train, self.val, self.test])
-        if np.isin(other, held).any() or (other.size and other[0] < 0):
+        if np.isin(other, np.concatenate([self.train, self.val, self.test])).any() or (other.size and other[0] < 0):
             raise GpmError(f"A node of the split {self.name!r} is in two parts; put each into one only.")
         if self.chosen_on not in ("source", "target"):
             raise GpmError(f"The split {self.name!r} is chosen on {self.chosen_on!r}, which is no domain.")
@@ -204,9 +207,8 @@ class Masks:
             raise GpmError("The masks of a split must be boolean with a row per instance: [N] or [N, splits].")
         columns = {m.shape[1] for m in masks if m.ndim == 2}
         if len(columns) > 1:
-            raise GpmError(
-                f"The masks hold different numbers of splits ({sorted(columns)}); give as many of each part."
-            )
+            counts = sorted(columns)
+            raise GpmError(f"The masks hold different numbers of splits ({counts}); give as many of each part.")
         for part, mask in zip(PARTS, masks, strict=True):
             wide = mask[:, None] if columns and mask.ndim == 1 else mask
             object.__setattr__(self, part, np.broadcast_to(wide, (len(mask), *columns)))
@@ -229,18 +231,15 @@ def as_masks(part: NDArray | None) -> Masks | None:
     masks = [np.asarray(part) == number for number in range(3)]
     empty = [name for name, mask in zip(PARTS, masks, strict=True) if not mask.any()]
     if empty:
-        raise GpmError(
-            f"The column that says train, val and test has no row that says {empty[0]}; name some, or leave it out by "
-            "its role ignore."
-        )
+        column = "The column that says train, val and test"
+        raise GpmError(f"{column} has no row that says {empty[0]}; name some, or leave it out by its role ignore.")
     return Masks(*masks)
 
 
 def public_split(masks: Masks, seed: int) -> Split:
     """Return the published split of a seed: of S splits, number `seed % S`."""
     column = _as_seed(seed) % masks.count
-    parts = (masks.train, masks.val, masks.test)
-    train, val, test = (np.flatnonzero(mask if mask.ndim == 1 else mask[:, column]) for mask in parts)
+    train, val, test = (np.flatnonzero(getattr(masks, part).reshape(-1, masks.count)[:, column]) for part in PARTS)
     return Split(train, val, test, "public" if masks.count == 1 else f"public {column + 1} of {masks.count}")
 
 
@@ -293,26 +292,24 @@ def group_split(labels: NDArray, groups: NDArray, fractions: str, name: str) -> 
     """Keep groups whole, as MoleculeNet and OGB do with the molecules of a scaffold: no draw, no seed.
 
     From the largest group to the smallest (of equal ones, the one that appears last comes first) each goes to train
-    while that has room for it, else to val, else to test: what is rare is tested on. The split's name begins with
-    `name`.
+    while that has room for it, else to val, else to test: what is rare is tested on. `name` begins the split's name.
     """
     shares = parse_fractions(fractions)
     ids = np.flatnonzero(is_labelled(labels))
     _, first, group, sizes = np.unique(groups[ids], return_index=True, return_inverse=True, return_counts=True)
-    room = [len(ids) * shares[0], len(ids) * (shares[0] + shares[1])]
     part = np.full(len(sizes), 2, dtype=np.int8)
     in_train = in_val = 0
     for g in np.lexsort((-first, -sizes)).tolist():
         size = int(sizes[g])
-        if in_train + size <= room[0]:
+        if in_train + size <= len(ids) * shares[0]:
             part[g], in_train = 0, in_train + size
-        elif in_train + in_val + size <= room[1]:
+        elif in_train + in_val + size <= len(ids) * (shares[0] + shares[1]):
             part[g], in_val = 1, in_val + size
     train, val, test = (ids[part[group] == i] for i in range(3))
-    shown = _show(shares)
+    name = f"{name} {_show(shares)}"
     if not min(len(train), len(val), len(test)):
-        raise GpmError(f"{len(sizes)} group(s) are too few, or too large, for {name} {shown}: a part would be empty.")
-    return Split(train, val, test, f"{name} {shown}")
+        raise GpmError(f"{len(sizes)} group(s) are too few, or too large, for {name}: a part would be empty.")
+    return Split(train, val, test, name)
 
 
 def is_labelled(labels: NDArray) -> NDArray[np.bool_]:
@@ -358,13 +355,6 @@ def _deal(counts: NDArray, shares: tuple[Fraction, Fraction, Fraction]) -> NDArr
     train = take(counts, shares[0])
     val = take(counts - train, shares[1] / (shares[1] + shares[2]))
     return np.stack([train, val, counts - train - val], axis=1)
-
-
-def _as_ids(values: ArrayLike, part: str) -> NDArray[np.int64]:
-    ids = np.asarray(values)
-    if ids.ndim != 1 or not (np.issubdtype(ids.dtype, np.integer) or ids.size == 0):
-        raise GpmError(f"The {part} part of a split must be a list of ids, got {ids.dtype} of shape {list(ids.shape)}.")
-    return ids.astype(np.int64)
 
 
 def _as_seed(seed: int) -> int:
