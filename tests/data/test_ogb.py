@@ -29,7 +29,7 @@ def _tables(folder: Path, name: str) -> Path:
     _write(folder / "raw/node-label.csv.gz", [4, 0, 1, 2, 3])
     _write(folder / "raw/num-node-list.csv.gz", [5])
     for part, ids in (("train", [4, 0]), ("valid", [1]), ("test", [3, 2])):
-        _write(folder / "split" / ogb.NODES[f"ogbn-{name}"].split / f"{part}.csv.gz", ids)
+        _write(folder / "split" / ogb.SOURCES[f"ogbn-{name}"].split / f"{part}.csv.gz", ids)
     return folder
 
 
@@ -154,7 +154,7 @@ _PARTS = {  # of nine nodes; the pair 0, 1 of two years is in train twice, and a
 
 def _link_files(folder: Path, name: str, *, form: str = "numpy", parts: dict = _PARTS, weighted: bool = True) -> Path:
     """Nine nodes in OGB's format for links; the raw edges are those of training in one direction."""
-    source = ogb.LINKS[name]
+    source = ogb.SOURCES[name]
     if "node-feat" in source.tables:
         _write(folder / "raw/node-feat.csv.gz", [(i, 0.5) for i in range(9)])
     _write(folder / "raw/edge.csv.gz", parts["train"]["edge"])

@@ -14,7 +14,7 @@ from gpm import GpmError, Graph
 from gpm.data.graph_data import GraphData
 from gpm.data.link_data import LinkData
 from gpm.data.node_data import NodeData
-from gpm.data.sources import load_task_data, walked_graph
+from gpm.data.sources import load_task_data
 from gpm.data.splits import Split
 
 RING = torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]])
@@ -212,9 +212,9 @@ def test_held_out_links_alone_are_missing_from_the_walked_graph() -> None:
     links = load_task_data(graph, "link")
     assert isinstance(links, LinkData)
     split = links.make_split(0)
-    walked = {tuple(edge) for edge in walked_graph(links, split).edge_index().T.tolist()}
+    walked = {tuple(edge) for edge in links.walked_graph(split).edge_index().T.tolist()}
     held = {pair for a, b in split.edges_of("val", "test").tolist() for pair in ((a, b), (b, a))}
     assert {tuple(edge) for edge in graph.edge_index().T.tolist()} - walked == held
-    assert walked_graph(links, links.make_split(0, protocol="paper")) is graph
+    assert links.walked_graph(links.make_split(0, protocol="paper")) is graph
     nodes = load_task_data(graph)
-    assert walked_graph(nodes, Split(*np.arange(30).reshape(3, 10), "by hand")).indices is graph.indices  # type: ignore[arg-type]
+    assert nodes.walked_graph(Split(*np.arange(30).reshape(3, 10), "by hand")).indices is graph.indices  # type: ignore[arg-type]

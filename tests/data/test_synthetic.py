@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 
 from gpm import GpmError
-from gpm.data.synthetic import CLASSES, MOTIFS, PlantedMotifs, planted_motifs
+from gpm.data.catalog import CATALOG
+from gpm.data.synthetic import MOTIFS, PlantedMotifs, planted_motifs
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def test_labels_are_the_roles(planted: PlantedMotifs) -> None:
     for number, kind in enumerate(planted.kinds):
         part = _inside(planted, number)
         for node, degree in part.degree:
-            name = CLASSES[planted.graph.y[node]]
+            name = CATALOG["motifs"].classes[planted.graph.y[node]]
             if kind == "house":
                 role = "middle" if degree == 3 else "roof" if nx.triangles(part, node) else "bottom"
                 assert name == f"house {role}"
@@ -72,7 +73,7 @@ def test_features_and_numbers_say_nothing_about_the_class() -> None:
     assert graph.x is not None
     assert graph.y is not None
     columns = np.column_stack([graph.x, np.arange(graph.num_nodes) / graph.num_nodes])
-    for label in range(len(CLASSES)):
+    for label in range(len(CATALOG["motifs"].classes)):
         members = columns[graph.y == label]
         surprise = (members.mean(axis=0) - columns.mean(axis=0)) / (columns.std(axis=0) / np.sqrt(len(members)))
         assert (abs(surprise) < 4).all()
@@ -81,7 +82,7 @@ def test_features_and_numbers_say_nothing_about_the_class() -> None:
 def test_degree_alone_is_far_from_the_answer() -> None:
     graph = planted_motifs().graph
     assert graph.y is not None
-    table = np.zeros((graph.degree().max() + 1, len(CLASSES)))
+    table = np.zeros((graph.degree().max() + 1, len(CATALOG["motifs"].classes)))
     np.add.at(table, (graph.degree(), graph.y), 1)
     assert table.max(axis=1).sum() / graph.num_nodes < 0.55  # the best guess that knows the degree
     assert np.bincount(graph.y).max() / graph.num_nodes < 0.4  # the best guess that knows nothing

@@ -10,7 +10,6 @@ import pytest
 
 from gpm import Config, Graph, Run, train
 from gpm.data.link_data import LinkData
-from gpm.data.sources import walked_graph
 from gpm.data.synthetic import random_graph
 from gpm.nn.positional.encodings import embed_positions
 from gpm.nn.predictor import Predictor
@@ -55,7 +54,7 @@ def test_neither_walks_nor_positions_nor_degrees_know_held_out_edges() -> None:
     edges = data.graph.edge_index()
     low, high = edges.min(0) * 300 + edges.max(0), held.min(1) * 300 + held.max(1)
     rest = Graph.from_edges(edges[:, ~np.isin(low, high)], 300, x=data.graph.x)
-    walked = walked_graph(data, split)
+    walked = data.walked_graph(split)
     assert not has_edge(walked, held[:, 0], held[:, 1]).any()
     assert not has_edge(walked, held[:, 1], held[:, 0]).any()
     np.testing.assert_array_equal(walked.indices, rest.indices)
@@ -71,7 +70,7 @@ def test_a_link_does_not_see_itself_in_training() -> None:
     """Patterns, topologies and marks of a link are those of a graph without it."""
     data = LinkData(random_graph(60, 240, seed=2), "random")
     split = data.make_split(0)
-    walked = walked_graph(data, split)
+    walked = data.walked_graph(split)
     config = Config(width=8, lengths=[1, 3], patterns=16, pool=16, topology="induced")
     predictor = Predictor.build(config, walked, 1, "link")
     for pair in split.pairs[split.train][:10]:

@@ -52,8 +52,7 @@ def _align(values: Any, wanted: list[dict[str, Any]], given: list[dict[str, Any]
                 f"{folder} has no column {entry['column']!r} whose values differ, as {origin} has; import its tables "
                 f"with --like {origin}, which also reads a column that is the same everywhere."
             )
-        same = entry["kind"] == mine["kind"] and entry.get("buckets") == mine.get("buckets")
-        if not same:
+        if entry["kind"] != mine["kind"] or entry.get("buckets") != mine.get("buckets"):
             raise GpmError(
                 f"Column {entry['column']!r} is of kind {mine['kind']} in {folder} and of kind {entry['kind']} in "
                 f"{origin}; import the tables with --like {origin}."

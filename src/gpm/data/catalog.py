@@ -19,45 +19,32 @@ from gpm.io.manifest import HEADER
 
 @dataclass(frozen=True)
 class Entry:
-    """A named dataset, and how it is used.
+    """A named dataset, and how it is used."""
 
-    Attributes:
-        title: Name for messages and reports.
-        loader: The class of `torch_geometric.datasets`, or "ogb", "ogbl", "motifs" or "random" for our own.
-        root: Folder below the data root that the loader gets.
-        options: Further arguments of the loader.
-        raw: Folder below the data root that holds `raw`; empty if there are no files.
-        nodes: Published number of nodes, over all graphs; rounded where only the mean is published.
-        graphs: Number of graphs in a collection; 0 for a single graph.
-        undirected: `load_dataset` adds the reverse of every edge, as the usual benchmark does.
-        split: "public" if the data comes with the split that is used, else shares such as "60/20/20", folds such as
-            "10-fold", or "scaffold".
-        metric: "accuracy" or "roc_auc" for classes, "mae" or "rmse" for values, "hits@20" and the like for links.
-        task: Level of the prediction: "node", "link" or "graph".
-        classes: Names of the classes, in order; empty if they have numbers only.
-    """
-
-    title: str
-    loader: str
-    root: str = ""
-    options: tuple[tuple[str, str | bool], ...] = ()
-    raw: str = ""
-    nodes: int = 0
-    undirected: bool = False
-    split: str = "60/20/20"
-    metric: str = "accuracy"
-    task: str = "node"
-    graphs: int = 0
-    classes: tuple[str, ...] = ()
+    title: str  # name for messages and reports
+    loader: str  # the class of `torch_geometric.datasets`, or "ogb", "ogbl", "motifs" or "random" for our own
+    root: str = ""  # folder below the data root that the loader gets
+    options: tuple[tuple[str, str | bool], ...] = ()  # further arguments of the loader
+    raw: str = ""  # folder below the data root that holds `raw`; empty if there are no files
+    nodes: int = 0  # published number, over all graphs; rounded where only the mean is published
+    undirected: bool = False  # `load_dataset` adds the reverse of every edge, as the usual benchmark does
+    split: str = "60/20/20"  # or other shares, folds such as "10-fold", "scaffold", or "public" if the data has one
+    metric: str = "accuracy"  # or "roc_auc" for classes, "mae" or "rmse" for values, "hits@20" and the like for links
+    task: str = "node"  # or "link" or "graph"
+    graphs: int = 0  # in a collection
+    classes: tuple[str, ...] = ()  # names of the classes, in order; empty if they have numbers only
 
     def option(self, name: str) -> str:
         """Return one of the options as text."""
         return str(dict(self.options)[name])
 
 
-def _named(title: str, loader: str, name: str, nodes: int, split: str, *, folder: str = "", **fields: Any) -> Entry:
+def _named(
+    title: str, loader: str, name: str, nodes: int, split: str, *, root: str = "", folder: str = "", **fields: Any
+) -> Entry:
     """Make an entry whose loader takes a name and keeps its files in a folder of that name."""
-    return Entry(title, loader, loader, (("name", name),), f"{loader}/{folder or name}", nodes, split=split, **fields)
+    root = root or loader
+    return Entry(title, loader, root, (("name", name),), f"{root}/{folder or name}", nodes, split=split, **fields)
 
 
 def _mixed(title: str, nodes: int, metric: str = "accuracy") -> Entry:
@@ -78,20 +65,13 @@ def _twitch(country: str, nodes: int) -> Entry:
     return _named(f"Twitch-{country}", "Twitch", country, nodes, "50/25/25", metric="roc_auc")
 
 
-def _citations(title: str, file: str, nodes: int) -> Entry:
-    return Entry(title, "citations", "CitationDA", (("file", f"{file}.npz"),), "CitationDA", nodes)
-
-
 def _ogb(title: str, name: str, nodes: int) -> Entry:
-    options = (("name", name),)
-    return Entry(title, "ogb", "OGB", options, f"OGB/ogbn_{name}", nodes, undirected=True, split="public")
+    return _named(title, "ogb", name, nodes, "public", root="OGB", folder=f"ogbn_{name}", undirected=True)
 
 
 def _links(name: str, nodes: int, metric: str) -> Entry:
-    options = (("name", name),)
-    return Entry(
-        f"ogbl-{name}", "ogbl", "OGB", options, f"OGB/ogbl_{name}", nodes, split="public", metric=metric, task="link"
-    )
+    options = {"root": "OGB", "folder": f"ogbl_{name}", "metric": metric, "task": "link"}
+    return _named(f"ogbl-{name}", "ogbl", name, nodes, "public", **options)
 
 
 def _graphs(name: str, graphs: int, nodes: int, split: str = "80/10/10") -> Entry:
@@ -99,10 +79,8 @@ def _graphs(name: str, graphs: int, nodes: int, split: str = "80/10/10") -> Entr
 
 
 def _zinc(title: str, graphs: int, nodes: int, subset: bool) -> Entry:
-    options = (("subset", subset),)
-    return Entry(
-        title, "ZINC", "ZINC", options, "ZINC", nodes, split="public", metric="mae", task="graph", graphs=graphs
-    )
+    fields: dict[str, Any] = {"split": "public", "metric": "mae", "task": "graph"}
+    return Entry(title, "ZINC", "ZINC", (("subset", subset),), "ZINC", nodes, graphs=graphs, **fields)
 
 
 def _molecules(title: str, graphs: int, nodes: int, metric: str = "roc_auc") -> Entry:
@@ -148,8 +126,8 @@ CATALOG = {
     "twitch-fr": _twitch("FR", 6551),
     "twitch-pt": _twitch("PT", 1912),
     "twitch-ru": _twitch("RU", 4385),
-    "acm": _citations("ACM", "acmv9", 9360),
-    "dblp": _citations("DBLP", "dblpv7", 5484),
+    "acm": Entry("ACM", "citations", "CitationDA", (("file", "acmv9.npz"),), "CitationDA", 9360),
+    "dblp": Entry("DBLP", "citations", "CitationDA", (("file", "dblpv7.npz"),), "CitationDA", 5484),
     "ogbl-collab": _links("collab", 235868, "hits@50"),
     "ogbl-ppa": _links("ppa", 576289, "hits@100"),
     "ogbl-ddi": _links("ddi", 4267, "hits@20"),
@@ -184,11 +162,6 @@ _ALIASES = {
     "imdb-binary": "imdb-b", "imdb-multi": "imdb-m", "reddit-binary": "reddit-b", "reddit-multi-5k": "reddit-m5k",
     "reddit-multi-12k": "reddit-m12k", "d&d": "dd", "zinc-12k": "zinc", "lipophilicity": "lipo",
 }  # fmt: skip
-
-
-def dataset_names() -> list[str]:
-    """Return the names that `load_dataset` knows."""
-    return list(CATALOG)
 
 
 def spell(name: str) -> str:

@@ -14,10 +14,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gpm.data.labels import are_classes
+from gpm.data.labels import are_classes, name_some
 from gpm.data.node_data import NodeData
 from gpm.data.splits import DomainSplit as DomainSplit  # where others look for it
-from gpm.data.splits import Protocol, Split, is_labelled, name_some, random_split
+from gpm.data.splits import Protocol, Split, is_labelled, random_split
 from gpm.data.task_data import TaskData
 from gpm.errors import GpmError
 from gpm.graph.coerce import column_ends
@@ -31,20 +31,13 @@ _log = logging.getLogger("gpm")
 
 @dataclass(frozen=True, eq=False)
 class DomainData(NodeData):
-    """Nodes of a source and of a target.
+    """Nodes of a source (home) and of a target (away)."""
 
-    Attributes:
-        away: Mask of the nodes of the target `[N]`.
-        home_title, away_title: Names of the two domains in messages.
-        neither: Mask of the nodes that are in neither domain `[N]`; None if there are none.
-        home_graphs: Number of graphs of the source, if the target has other graphs; 0 if both are of one graph.
-    """
-
-    away: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
-    home_title: str = "source"
+    away: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))  # nodes of the target `[N]`
+    home_title: str = "source"  # name in messages
     away_title: str = "target"
-    neither: NDArray[np.bool_] | None = None
-    home_graphs: int = 0
+    neither: NDArray[np.bool_] | None = None  # nodes that are in neither domain `[N]`
+    home_graphs: int = 0  # graphs of the source, if the target has other graphs; 0 if both are of one graph
     has_domains: ClassVar[bool] = True
 
     @property
@@ -129,9 +122,12 @@ def unite(source: TaskData, target: TaskData) -> DomainData:
         assert home.edge_attr is not None
         edge_attr = edge_attr[np.concatenate([ids[0], ids[1] + home.edge_attr.shape[0]])]
     weights = None if home.edge_weight is None else np.concatenate([home.edge_weight, away.edge_weight])
+    names = None
+    if home.names is not None or away.names is not None:
+        names = [f"{side}:{graph.name(i)}" for side, graph in enumerate((home, away)) for i in range(graph.num_nodes)]
     graph = Graph.from_edges(
         edges, home.num_nodes + away.num_nodes, x=x, edge_attr=edge_attr, edge_weight=weights, duplicates="keep",
-        graph_ptr=np.concatenate([_pointer(home), _pointer(away)[1:] + home.num_nodes]), names=_join_names(home, away),
+        graph_ptr=np.concatenate([_pointer(home), _pointer(away)[1:] + home.num_nodes]), names=names,
     )  # fmt: skip
     return DomainData(
         replace(graph, y=labels), f"{source.title} to {target.title}", metric=source.metric,
@@ -146,12 +142,7 @@ def divide(data: TaskData, shift: str, by: NDArray | None = None) -> DomainData:
 
     Of the nodes in the order of their degree, or of their time, the first three fifths are the source: the target has
     the larger degrees, or is later. Equal ones are on the same side. Walks cross from one to the other, as the whole
-    graph is there in both domains.
-
-    Args:
-        data: The graph.
-        shift: "degree" or "time".
-        by: The time of each node `[N]`; NaN where unknown, which puts a node into neither.
+    graph is there in both domains. The shift "time" needs the time of each node `[N]`; NaN puts a node into neither.
     """
     if not isinstance(data, NodeData):
         raise GpmError(f"--shift {shift} is for tasks on nodes; leave it out.")
@@ -176,10 +167,10 @@ def divide(data: TaskData, shift: str, by: NDArray | None = None) -> DomainData:
         raise GpmError(f"All nodes of {data.title} have the same {shift}; there is no shift to be had.")
     labels = data.labels.copy()
     labels[~known] = -1 if np.issubdtype(labels.dtype, np.integer) else np.nan
-    _check_classes(labels, away, data, shift)
-    words = {"degree": ("degree", "degree"), "time": ("until", "after")}[shift]
-    signs = ("≤", ">") if shift == "degree" else ("", "")
-    titles = [f"{data.title} ({word} {sign}{border:g})" for word, sign in zip(words, signs, strict=True)]
+    if are_classes(labels):
+        _check_classes(labels, away, data, shift)
+    sides = ("degree ≤", "degree >") if shift == "degree" else ("until ", "after ")
+    titles = [f"{data.title} ({side}{border:g})" for side in sides]
     kept = {key: value for key, value in vars(data).items() if key not in ("graph", "title", "masks", "split")}
     return DomainData(
         replace(data.graph, y=labels), f"{data.title}, shifted by {shift}", **kept, away=away,
@@ -189,8 +180,6 @@ def divide(data: TaskData, shift: str, by: NDArray | None = None) -> DomainData:
 
 def _check_classes(labels: NDArray, away: NDArray, data: NodeData, shift: str) -> None:
     """Warn of classes that only the target has, and remove their labels: they can never be predicted."""
-    if not are_classes(labels):
-        return
     new = np.setdiff1d(labels[away & (labels >= 0)], labels[~away & (labels >= 0)])
     if new.size:
         _log.warning(
@@ -212,13 +201,6 @@ def _are_same(home: Graph, away: Graph) -> bool:
 
 def _pointer(graph: Graph) -> NDArray:
     return np.array([0, graph.num_nodes]) if graph.graph_ptr is None else graph.graph_ptr
-
-
-def _join_names(home: Graph, away: Graph) -> list[str] | None:
-    """Join the names of both, with the number of the graph before them; None if neither has names."""
-    if home.names is None and away.names is None:
-        return None
-    return [f"{side}:{graph.name(i)}" for side, graph in enumerate((home, away)) for i in range(graph.num_nodes)]
 
 
 def _still(home: Any, away: Any, source: str) -> Any:

@@ -14,20 +14,9 @@ from numpy.typing import NDArray
 
 from gpm.data.catalog import CATALOG, find_named
 from gpm.data.graph_files import load_graph
-from gpm.data.labels import are_classes, as_columns, guess_metric, read_labels
+from gpm.data.labels import guess_metric, name_some, read_labels, warn_of_new_classes
 from gpm.data.named_datasets import open_collection
-from gpm.data.splits import (
-    Masks,
-    Protocol,
-    Split,
-    fold_split,
-    group_split,
-    is_labelled,
-    name_some,
-    public_split,
-    random_split,
-    warn_of_new_classes,
-)
+from gpm.data.splits import Masks, Protocol, Split, fold_split, group_split, is_labelled, public_split, random_split
 from gpm.data.task_data import TaskData, as_list
 from gpm.errors import GpmError
 from gpm.graph.find import find_graphs
@@ -44,19 +33,13 @@ _log = logging.getLogger("gpm")
 class GraphData(TaskData):
     """A collection whose graphs are classified, or have values to be predicted. Built by `build_graph_data`.
 
-    Attributes:
-        graph: The collection as one graph; labels of its graphs in `graph.y`, see `read_labels`.
-        split: Default split: "public", "scaffold", folds such as "10-fold", or shares such as "80/10/10".
-        metric: "accuracy", "roc_auc" or "f1" for classes; "mae" or "rmse" for values.
-        groups: Scaffold of each graph `[G]`; None if there are none.
-        names: Name of each graph, such as a SMILES; None if graphs have ids only.
-        lines: Line of the user's table that each graph was read from; None if there is no table.
+    The labels of graphs in `graph.y` are as `read_labels` returns them.
     """
 
-    split: str = DEFAULT_SPLIT
-    groups: NDArray | None = None
-    names: list[str] | None = None
-    lines: NDArray | None = None
+    split: str = DEFAULT_SPLIT  # or "public", "scaffold", folds such as "10-fold", other shares
+    groups: NDArray | None = None  # scaffold of each graph `[G]`
+    names: list[str] | None = None  # name of each graph, such as a SMILES
+    lines: NDArray | None = None  # line of the user's table that each graph was read from
     level: ClassVar[str] = "graph"
 
     @property
@@ -92,8 +75,7 @@ class GraphData(TaskData):
     def _draw_split(self, seed: int, kind: str, protocol: Protocol, validate: str) -> Split:
         """Draw a split, stratified where there are classes."""
         split = self._draw(seed, kind or self.split)
-        if are_classes(self.labels):
-            warn_of_new_classes(self.labels, split, self.title)
+        warn_of_new_classes(self.labels, split, self.title)
         return split
 
     def _draw(self, seed: int, kind: str) -> Split:
@@ -151,8 +133,12 @@ def build_graph_data(
     Without a metric, the labels decide whether they are classes or values. Without a split, it is the public one, that
     of the groups, or 80/10/10, in this order.
     """
-    chosen = metric or guess_metric(_find_labels(graph, title), whole=False)
-    labels = check_graph_labels(graph, title, chosen)
+    if graph.graph_ptr is None:
+        raise GpmError(f"{title} is a single graph, not a collection of graphs; give a list of graphs, each with a y.")
+    if graph.y is None or len(graph.y) != graph.num_graphs or graph.y.ndim > 2 or not graph.y.size:
+        raise GpmError(f"{title} has no labels of graphs; give each graph a y of shape [1], or [1, C] for several.")
+    chosen = metric or guess_metric(graph.y, whole=False)
+    labels = read_labels(graph.y, chosen, "graph", title)
     if not metric and labels.dtype == np.int64 and labels.min() < 0 and len(np.unique(labels[labels >= 0])) == 1:
         _log.warning("%s: all known labels are class %s, as negative ones are unknown.", title, labels.max())
     columns = {"masks": None if masks is None else masks.train, "groups": groups, "names": names}
@@ -168,21 +154,6 @@ def build_graph_data(
         counts = f"{len(empty):,} of {graph.num_graphs:,}"
         _log.warning("%s: no nodes in %s graphs, which are left out: %s.", title, counts, name_some(empty))
     return data
-
-
-def check_graph_labels(graph: Graph, title: str, metric: str) -> NDArray:
-    """Return the labels of graphs in their normal form, see `read_labels`."""
-    return read_labels(_find_labels(graph, title), metric, "graph", title)
-
-
-def _find_labels(graph: Graph, title: str) -> NDArray:
-    """Return the labels as they come, `[G]` or `[G, C]` with C > 1."""
-    if graph.graph_ptr is None:
-        raise GpmError(f"{title} is a single graph, not a collection of graphs; give a list of graphs, each with a y.")
-    labels = graph.y
-    if labels is None or len(labels) != graph.num_graphs or labels.ndim > 2 or not labels.size:
-        raise GpmError(f"{title} has no labels of graphs; give each graph a y of shape [1], or [1, C] for several.")
-    return as_columns(labels)
 
 
 def _is_empty(graph: Graph) -> NDArray[np.bool_]:

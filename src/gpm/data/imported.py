@@ -29,13 +29,10 @@ def is_imported(source: object) -> bool:
 
 
 def load_imported(folder: Path, task: str = "auto", metric: str = "auto", *, labels: bool = True) -> TaskData:
-    """Open an imported graph.
+    """Open a graph in a folder written by `gpm import`.
 
-    Args:
-        folder: A folder written by `gpm import`.
-        task: node, link or graph; auto takes the task of the import.
-        metric: auto takes accuracy for classes, ROC-AUC for several labels, MAE for values.
-        labels: Read the labels; without labels nothing can be scored, and any task will do.
+    The task is node, link or graph, auto that of the import. The metric auto is accuracy for classes, ROC-AUC for
+    several labels, MAE for values. Without labels nothing can be scored, and any task will do.
     """
     metadata, extras = read_extras(folder)
     graph, title = Graph.open(folder), str(metadata.get("title") or folder.name)
@@ -48,24 +45,19 @@ def load_imported(folder: Path, task: str = "auto", metric: str = "auto", *, lab
     if not labels or not kind:
         bare = replace(graph, y=None)
         return NodeData(bare, title) if level == "node" else GraphData(bare, title, names=names)
-    chosen = _check_metric(folder, metadata, metric) if metric != "auto" else METRICS[kind]
+    if metric != "auto" and (metric in VALUE_METRICS) != (kind == "values"):
+        wanted, read = ("number", kind) if metric in VALUE_METRICS else ("category", "numbers")
+        target = ", ".join(_names(metadata, "targets")) or "target"
+        raise GpmError(
+            f"{folder}: {target} was imported as {read}, which {metric} does not score; import it again with "
+            f"'kind: {wanted}' in its YAML, or leave out --metric."
+        )
+    chosen = METRICS[kind] if metric == "auto" else metric
     masks = as_masks(extras.get("part"))
     named: dict[str, Any] = {"class_names": _names(metadata, "classes"), "targets": _names(metadata, "targets")}
     if level == "graph":
         return replace(build_graph_data(graph, title, "", chosen, masks, names=names), **named)
     return replace(build_node_data(graph, title, chosen, masks), stratify=kind == "classes", **named)
-
-
-def _check_metric(folder: Path, metadata: dict[str, Any], metric: str) -> str:
-    """Refuse a metric of values for classes, and the other way round."""
-    if (metric in VALUE_METRICS) != (metadata["kind"] == "values"):
-        kind, read = ("number", metadata["kind"]) if metric in VALUE_METRICS else ("category", "numbers")
-        target = ", ".join(_names(metadata, "targets")) or "target"
-        raise GpmError(
-            f"{folder}: {target} was imported as {read}, which {metric} does not score; import it again with "
-            f"'kind: {kind}' in its YAML, or leave out --metric."
-        )
-    return metric
 
 
 def _names(metadata: dict[str, Any], key: str) -> tuple[str, ...]:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 from numpy.typing import NDArray
 
-from gpm.data.splits import is_labelled
+from gpm.data.splits import PARTS, Split, is_labelled
 from gpm.errors import GpmError
 
 VALUE_METRICS = ("mae", "rmse")
+_SHOWN = 5  # graphs or classes that a warning names
+_log = logging.getLogger("gpm")
 
 
 def read_labels(labels: NDArray, metric: str, level: str, title: str) -> NDArray:
     """Normalise labels `[N]` or `[N, C]` of a level ("node" or "graph") of some data.
 
-    Returns:
-        For the metrics "mae" and "rmse" values, float32 `[N]` or `[N, C]`, NaN if unknown. Else classes, int64 `[N]`,
-        negative if unknown; or several yes-or-no labels, float32 `[N, C]`, NaN if unknown.
+    For the metrics "mae" and "rmse" they are values, float32 `[N]` or `[N, C]`, NaN if unknown. Else classes, int64
+    `[N]`, negative if unknown; or several yes-or-no labels, float32 `[N, C]`, NaN if unknown.
     """
     labels = as_columns(labels)
     if labels.dtype.kind not in "biuf":
@@ -38,8 +41,7 @@ def guess_metric(labels: NDArray, *, whole: bool) -> str:
     labels = as_columns(labels)
     if np.issubdtype(labels.dtype, np.floating):
         known = labels[np.isfinite(labels)]
-        classes = (known == np.floor(known)).all() if whole else is_yes_or_no(labels)
-        if not classes:
+        if not ((known == np.floor(known)).all() if whole else is_yes_or_no(labels)):
             return "mae"
     return "accuracy" if labels.ndim == 1 else "roc_auc"
 
@@ -59,6 +61,20 @@ def count_outputs(labels: NDArray) -> int:
 def is_yes_or_no(labels: NDArray) -> bool:
     """Check whether all known labels are 0 or 1."""
     return bool(np.isin(labels[~np.isnan(labels)], (0, 1)).all())
+
+
+def warn_of_new_classes(labels: NDArray, split: Split, title: str) -> None:
+    """Warn of classes that are validated or tested, and never trained on."""
+    seen, *held = (labels[getattr(split, part)] for part in PARTS)
+    if are_classes(labels) and (new := np.setdiff1d(np.concatenate(held), seen)).size:
+        where = f"in val or test but not in train of split {split.name!r}"
+        _log.warning("%s: classes %s, so that they are never predicted: %s.", title, where, name_some(new))
+
+
+def name_some(numbers: NDArray) -> str:
+    """Return the first numbers as text, and how many more there are."""
+    more = len(numbers) - _SHOWN
+    return ", ".join(map(str, numbers[:_SHOWN])) + (f" and {more:,} more" if more > 0 else "")
 
 
 def check_precision(values: NDArray, title: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NoReturn
 
 import numpy as np
@@ -47,19 +49,16 @@ def check_data(data: TaskData, split: Split) -> list[str]:
 
 def check_parts(split: Split, count: int) -> list[str]:
     """Verify that the parts of a split of nodes or graphs are disjoint and among `count` instances."""
-    sizes = ", ".join(f"{len(getattr(split, part)):,} {part}" for part in PARTS)
-    owner = np.repeat(np.arange(3), [len(getattr(split, part)) for part in PARTS])
-    ids = np.concatenate([getattr(split, part) for part in PARTS])
+    ids, owner, sizes = _gather(partial(getattr, split), PARTS)
     if ids.size and not 0 <= ids.min() <= ids.max() < count:
         bad = ids[(ids < 0) | (ids >= count)][0]
         raise GpmError(f"The split {split.name!r} names instance {bad}, but there are {count:,}; make it again.")
     if (twice := _first_twice(ids)) is not None:
-        a, b = (PARTS[owner[i]] for i in twice)
-        raise GpmError(f"Instance {ids[twice[0]]} is in {a} and in {b} of the split {split.name!r}; make it again.")
-    return [
-        _line("split", f"{split.name}, digest {split.digest}"),
-        _line("parts", f"{sizes} of {count:,}; none is in two parts"),
-    ]
+        i, j = twice
+        where = f"in {owner[i]} and in {owner[j]}"
+        raise GpmError(f"Instance {ids[i]} is {where} of the split {split.name!r}; make it again.")
+    digest = _line("split", f"{split.name}, digest {split.digest}")
+    return [digest, _line("parts", f"{sizes} of {count:,}; none is in two parts")]
 
 
 def check_links(data: LinkData, split: LinkSplit) -> list[str]:
@@ -86,8 +85,7 @@ def check_links(data: LinkData, split: LinkSplit) -> list[str]:
 
 def _check_edges(data: LinkData, split: LinkSplit) -> str:
     """Check that edges are edges of the graph, each in one part, in either direction."""
-    parts = [split.edges_of(part) for part in PARTS]
-    pairs, owner = np.concatenate(parts), np.repeat(PARTS, [len(part) for part in parts])
+    pairs, owner, sizes = _gather(split.edges_of, PARTS)
     numbers = number_pairs(pairs)
     if (wrong := np.flatnonzero(~contains(number_edges(data.graph), numbers))).size:
         i = wrong[0]
@@ -97,14 +95,12 @@ def _check_edges(data: LinkData, split: LinkSplit) -> str:
         where = f"in {owner[i]} and in {owner[j]}" if owner[i] != owner[j] else f"twice in {owner[i]}"
         reverse = ", the other way round" if pairs[i, 0] != pairs[j, 0] else ""
         _refuse(data.graph, split, pairs[i], f"is an edge {where}{reverse}")
-    sizes = ", ".join(f"{len(edges):,} {part}" for edges, part in zip(parts, PARTS, strict=True))
     return _line("edges", f"{sizes}; none is in two parts, in neither direction")
 
 
 def _check_negatives(data: LinkData, split: LinkSplit) -> str:
     """Check that negatives are non-edges, each in one part."""
-    parts = [split.negatives_of(part) for part in HELD_OUT]
-    pairs, owner = np.concatenate(parts), np.repeat(HELD_OUT, [len(part) for part in parts])
+    pairs, owner, sizes = _gather(split.negatives_of, HELD_OUT)
     numbers = number_pairs(pairs)
     edges = distinct(np.concatenate([number_edges(data.graph), number_pairs(split.edges_of(*PARTS))]))
     if (wrong := np.flatnonzero((numbers < 0) | contains(edges, numbers))).size:
@@ -115,7 +111,6 @@ def _check_negatives(data: LinkData, split: LinkSplit) -> str:
         i, j = twice
         where = f"of {owner[i]} and of {owner[j]}" if owner[i] != owner[j] else f"twice of {owner[i]}"
         _refuse(data.graph, split, pairs[i], f"is a negative {where}")
-    sizes = ", ".join(f"{len(no):,} {part}" for no, part in zip(parts, HELD_OUT, strict=True))
     return _line("negatives", f"{sizes}; all are non-edges, all different, none is shared")
 
 
@@ -162,11 +157,9 @@ def _count_published(split: LinkSplit) -> list[str]:
         yes, no = number_pairs(split.edges_of(part)), number_pairs(split.negatives_of(part))
         again = int(contains(train, yes).sum())
         loops, edges = int((no < 0).sum()), int(contains(distinct(np.concatenate([train, yes])), no).sum())
-        facts = (
-            f"{len(yes):,} edges, of which {again:,} are training pairs too (published so); {len(no):,} negatives, "
-            f"of which {loops:,} pair a node with itself and {edges:,} are edges of train or {part} (published so)"
-        )
-        lines.append(_line(part, facts))
+        repeats = f"{len(yes):,} edges, of which {again:,} are training pairs too (published so)"
+        wrong = f"{loops:,} pair a node with itself and {edges:,} are edges of train or {part} (published so)"
+        lines.append(_line(part, f"{repeats}; {len(no):,} negatives, of which {wrong}"))
     return [_line("train", f"{len(train):,} pairs with an edge"), *lines]
 
 
@@ -177,13 +170,11 @@ def _count_leaks(split: LinkSplit, graph: Graph, walked: Graph) -> list[str]:
     reverse = float(contains(keys, test[:, 1] * split.num_nodes + test[:, 0]).mean())
     there = float(has_edge(walked, test[:, 0], test[:, 1]).mean())
     wrong = float((has_edge(graph, no[:, 0], no[:, 1]) | (no[:, 0] == no[:, 1])).mean())
-    met, unmet = _share_met(walked, test), _share_met(walked, no)
+    met, unmet = f"{_share_met(walked, test):.1%}", f"{_share_met(walked, no):.1%}"
     return [
         _line("LEAK", f"{there:.1%} of {len(test):,} test edges are in the walked graph"),
         _line("LEAK", f"{reverse:.1%} of them have their reverse in training"),
-        _line(
-            "LEAK", f"{met:.1%} have their far end on one of {WALKS} walks of the near end; of negatives {unmet:.1%}"
-        ),
+        _line("LEAK", f"{met} have their far end on one of {WALKS} walks of the near end; of negatives {unmet}"),
         _line("negatives", f"{wrong:.1%} of {len(no):,} test negatives are edges or pair a node with itself"),
     ]
 
@@ -193,6 +184,13 @@ def _share_met(walked: Graph, pairs: NDArray) -> float:
     some = pairs[np.linspace(0, len(pairs) - 1, min(len(pairs), MOST_STARTS)).astype(np.int64)]
     nodes, _ = walk(walked, some[:, :1], np.arange(WALKS), LENGTH)
     return float((nodes == some[:, 1, None, None]).any(axis=(1, 2)).mean())
+
+
+def _gather(rows_of: Callable[[str], NDArray], parts: tuple[str, ...]) -> tuple[NDArray, NDArray, str]:
+    """Return the rows of some parts, the part of each row, and the sizes of the parts as text."""
+    blocks = [rows_of(part) for part in parts]
+    sizes = ", ".join(f"{len(rows):,} {part}" for rows, part in zip(blocks, parts, strict=True))
+    return np.concatenate(blocks), np.repeat(parts, [len(rows) for rows in blocks]), sizes
 
 
 def _first_twice(numbers: NDArray[np.int64]) -> tuple[int, int] | None:

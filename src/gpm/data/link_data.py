@@ -36,18 +36,11 @@ DEFAULT_SPLIT = "80/5/15"
 
 @dataclass(frozen=True, eq=False)
 class LinkData(TaskData):
-    """A graph whose links are predicted; the instances are pairs of nodes.
-
-    Attributes:
-        graph: All edges, features in `graph.x`. With a published split: the training edges only.
-        split: Default split: shares such as "80/5/15", or "public".
-        metric: Such as "hits@20".
-        published: The split that comes with the data; None if there is none.
-    """
+    """A graph whose links are predicted; the instances are pairs of nodes."""
 
     split: str = DEFAULT_SPLIT
     metric: str = "hits@20"
-    published: LinkSplit | None = field(default=None, kw_only=True)
+    published: LinkSplit | None = field(default=None, kw_only=True)  # with it, the graph has the training edges only
     level: ClassVar[str] = "link"
 
     def make_split(
@@ -114,11 +107,7 @@ class LinkData(TaskData):
 
 
 def load_link_data(source: str | Path | Graph | Data) -> LinkData:
-    """Load a graph to predict its links; it needs no labels.
-
-    Args:
-        source: A dataset's name, a saved graph's folder, an edge list, a PyG file (.pt), a PyG `Data`, or a `Graph`.
-    """
+    """Load a graph, named or given as for `load_node_data` or as an edge list, to predict links; it needs no labels."""
     if not isinstance(source, (str, Path)):
         return _single(graph_of(source), "graph")
     if (entry := find_named(source)) is None:

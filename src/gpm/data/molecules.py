@@ -31,24 +31,16 @@ _log = logging.getLogger("gpm")
 
 @dataclass(frozen=True, eq=False)
 class Molecules:
-    """The molecules of a table, in its order.
-
-    Attributes:
-        graph: A graph per molecule. `x` `[N, 9]` are the categories of atoms, `edge_attr` `[E, 3]` those of bonds, each
-            bond in both directions; `y` are the targets, float `[G]`, or `[G, C]` for several, NaN where unknown.
-        smiles: SMILES as written in the table `[G]`.
-        lines: Lines of the file `[G]`, of which the header is the first; row numbers, from 1, in a Parquet file.
-        skipped: Line and reason of each row that was left out.
-        classes: Names of the classes 0, 1, ..., if the target is words; else empty.
-        part: The split named by the table, 0, 1 and 2 for train, val and test, -1 for none `[G]`; None without one.
+    """The molecules of a table, in its order: a graph per molecule, see `featurise`, with targets float `[G]` or
+    `[G, C]` in `graph.y`, NaN where unknown.
     """
 
     graph: Graph
-    smiles: list[str]
-    lines: NDArray[np.int64]
-    skipped: list[tuple[int, str]]
-    classes: tuple[str, ...] = ()
-    part: NDArray[np.int8] | None = None
+    smiles: list[str]  # as written in the table
+    lines: NDArray[np.int64]  # of the file, whose first line is the header; row numbers, from 1, in a Parquet file
+    skipped: list[tuple[int, str]]  # line and reason of each row that was left out
+    classes: tuple[str, ...] = ()  # names of the classes 0, 1, ..., if the target is words
+    part: NDArray[np.int8] | None = None  # 0, 1 and 2 for train, val and test, -1 for none, if the table has a split
 
 
 def read_molecules(path: str | Path, *, smiles: str = "smiles", target: str = "") -> Molecules:
@@ -76,7 +68,11 @@ def read_molecules(path: str | Path, *, smiles: str = "smiles", target: str = ""
             f"{path}: column {header[chosen[1]]!r} has a different word in each of {len(lines):,} rows, so these are "
             "no classes; choose another column."
         )
-    labels = _number_classes(cells, classes) if classes else _as_numbers(path, lines, cells)
+    if classes:
+        ids = {word: float(i) for i, word in enumerate(classes)}
+        labels = np.array([[ids.get(row[0], ids.get(row[0].lower(), np.nan))] for row in cells])
+    else:
+        labels = _as_numbers(path, lines, cells)
     graph, failed = featurise(texts)
     skipped = [(lines[i], reason) for i, reason in failed]
     if len(skipped) == len(lines):
@@ -85,7 +81,11 @@ def read_molecules(path: str | Path, *, smiles: str = "smiles", target: str = ""
             f"{path}: no row has a molecule in column {smiles!r} (line {line}: {reason}); give SMILES there."
         )
     if skipped:
-        _log.warning("%s: %s", path.name, _describe(skipped, len(lines)))
+        shown = "; ".join(f"line {line}: {reason}" for line, reason in skipped[:_SHOWN])
+        more = f"; and {len(skipped) - _SHOWN:,} more" if len(skipped) > _SHOWN else ""
+        _log.warning(
+            "%s: %s of %s rows left out (%s%s)", path.name, f"{len(skipped):,}", f"{len(lines):,}", shown, more
+        )
     kept = np.delete(np.arange(len(lines)), [i for i, _ in failed])
     if labels.shape[1]:
         graph = replace(graph, y=labels[kept, 0] if labels.shape[1] == 1 else labels[kept])
@@ -101,11 +101,8 @@ def load_molecules(path: str | Path, *, smiles: str = "smiles", target: str = ""
     """Read a table of molecules as the data of a graph task; graphs are named by their SMILES.
 
     The default split is that of the table, if it names one; else a random one, as the molecules of a table may have too
-    few scaffolds. The split "scaffold" is available too.
-
-    Args:
-        path, smiles, target: As in `read_molecules`; without a target there are no labels, which is enough to predict.
-        metric: As in `load_graph_data`.
+    few scaffolds. The split "scaffold" is available too. Without a target there are no labels, which is enough to
+    predict. The metric is as in `load_graph_data`.
     """
     table = read_molecules(path, smiles=smiles, target=target)
     title, graph = Path(path).stem, table.graph
@@ -152,12 +149,6 @@ def _find_classes(cells: list[list[str]]) -> tuple[str, ...]:
     return tuple(sorted(small if small in ({"no", "yes"}, {"false", "true"}) else words))
 
 
-def _number_classes(cells: list[list[str]], classes: tuple[str, ...]) -> NDArray[np.float64]:
-    """Return the class of each row `[R, 1]`, NaN where it is unknown."""
-    ids = {word: float(i) for i, word in enumerate(classes)}
-    return np.array([[ids.get(row[0], ids.get(row[0].lower(), np.nan))] for row in cells])
-
-
 def _as_numbers(path: Path, lines: list[int], cells: list[list[str]]) -> NDArray[np.float64]:
     """Return the numbers in rows of cells `[R, C]`: true and yes are 1, false and no are 0, an unknown cell is NaN."""
     numbers = np.full((len(cells), len(cells[0])), np.nan)
@@ -190,10 +181,3 @@ def _find_parts(columns: list[list[str]]) -> NDArray[np.int8] | None:
         if set(PART_WORDS) >= set(words) - {""} != set():
             return np.array([PART_WORDS.get(word, -1) for word in words], dtype=np.int8)
     return None
-
-
-def _describe(skipped: list[tuple[int, str]], rows: int) -> str:
-    """Say which rows were left out, the first of them with their reasons."""
-    named = "; ".join(f"line {line}: {reason}" for line, reason in skipped[:_SHOWN])
-    more = f"; and {len(skipped) - _SHOWN:,} more" if len(skipped) > _SHOWN else ""
-    return f"{len(skipped):,} of {rows:,} rows left out ({named}{more})"

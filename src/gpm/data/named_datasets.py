@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gpm.data.catalog import Entry, copy_raw, find_compact, find_entry
 from gpm.data.ogb import load_ogb, load_ogb_links, to_pyg
 from gpm.data.smiles import find_scaffolds
-from gpm.data.splits import PARTS, Masks
+from gpm.data.splits import PARTS, Masks, as_masks
 from gpm.data.synthetic import planted_motifs, random_graph
 from gpm.errors import GpmError
 from gpm.graph.graph import Graph
@@ -25,19 +25,12 @@ from gpm.io.cache import data_root
 
 
 class Collection(NamedTuple):
-    """A collection as it was published.
+    """A collection as it was published."""
 
-    Attributes:
-        graph: All graphs as one, with their labels as they come.
-        masks: The published split of the graphs.
-        groups: Scaffold of each molecule `[G]`.
-        names: SMILES of each molecule.
-    """
-
-    graph: Graph
+    graph: Graph  # all graphs as one, with their labels as they come
     masks: Masks | None = None
-    groups: NDArray[np.int64] | None = None
-    names: list[str] | None = None
+    groups: NDArray[np.int64] | None = None  # scaffold of each molecule `[G]`
+    names: list[str] | None = None  # SMILES of each molecule
 
 
 def load_dataset(name: str) -> Any:
@@ -66,8 +59,7 @@ def open_collection(name: str) -> Collection:
     dataset = load_dataset(name)
     graph = Graph.from_pyg(dataset)
     if entry.loader == "ZINC":
-        part = np.repeat(np.arange(3), [len(each) for each in dataset.datasets])
-        return Collection(graph, masks=Masks(part == 0, part == 1, part == 2))
+        return Collection(graph, as_masks(np.repeat(np.arange(3), [len(each) for each in dataset.datasets])))
     if entry.loader != "MoleculeNet":
         return Collection(graph)
     smiles = [text.strip() for text in dataset._data.smiles]

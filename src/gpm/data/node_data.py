@@ -6,23 +6,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from numpy.typing import NDArray
-
 from gpm.data.catalog import Entry, find_named, spell
 from gpm.data.graph_files import PYG_FILES, graph_of, load_graph, read_pyg
-from gpm.data.labels import are_classes, as_columns, guess_metric, read_labels
+from gpm.data.labels import are_classes, guess_metric, read_labels, warn_of_new_classes
 from gpm.data.named_datasets import load_dataset
 from gpm.data.ogb import load_ogb
-from gpm.data.splits import (
-    PARTS,
-    Masks,
-    Protocol,
-    Split,
-    is_labelled,
-    public_split,
-    random_split,
-    warn_of_new_classes,
-)
+from gpm.data.splits import PARTS, Masks, Protocol, Split, is_labelled, public_split, random_split
 from gpm.data.synthetic import planted_motifs
 from gpm.data.task_data import TaskData
 from gpm.errors import GpmError
@@ -39,25 +28,20 @@ DEFAULT_SPLIT = "60/20/20"
 class NodeData(TaskData):
     """A graph whose nodes are classified, or have values to be predicted. Built by `build_node_data`.
 
-    Attributes:
-        graph: Labels of nodes in `graph.y`, see `read_labels`.
-        metric: "accuracy", "roc_auc" or "f1" for classes; "mae" or "rmse" for values.
-        stratify: Give each part of a drawn split its share of each class.
+    The labels of nodes in `graph.y` are as `read_labels` returns them.
     """
 
     split: str = DEFAULT_SPLIT
-    stratify: bool = field(default=False, kw_only=True)
+    stratify: bool = field(default=False, kw_only=True)  # give each part of a drawn split its share of each class
     level: ClassVar[str] = "node"
 
     def _draw_split(self, seed: int, kind: str, protocol: Protocol, validate: str) -> Split:
-        kind, classes = kind or self.split, are_classes(self.labels)
-        if kind != "public":
-            return random_split(self.labels, kind, seed, self.stratify and classes)
+        if (kind or self.split) != "public":
+            return random_split(self.labels, kind or self.split, seed, self.stratify and are_classes(self.labels))
         if self.masks is None:
             raise GpmError(f"{self.title} has no public split; ask for shares such as '{DEFAULT_SPLIT}'.")
         split = public_split(self.masks, seed)
-        if classes:
-            warn_of_new_classes(self.labels, split, self.title)
+        warn_of_new_classes(self.labels, split, self.title)
         return split
 
 
@@ -106,27 +90,16 @@ def build_node_data(graph: Graph, title: str, metric: str = "", masks: Masks | N
     Without a metric, the labels decide whether they are classes or values. The default split is the public one if there
     are masks, from which nodes without a label are removed.
     """
-    metric = metric or guess_metric(_find_labels(graph, title), whole=True)
-    labels = check_node_labels(graph, title, metric)
+    if graph.y is None or len(graph.y) != graph.num_nodes or graph.y.ndim > 2 or not graph.y.size:
+        raise GpmError(f"{title} has no node labels; give a graph whose y has a class for each of its nodes.")
+    metric = metric or guess_metric(graph.y, whole=True)
+    labels = read_labels(graph.y, metric, "node", title)
     if masks is not None:
         if len(masks.train) != graph.num_nodes:
             raise GpmError(f"The masks of {title} have {len(masks.train):,} rows for {graph.num_nodes:,} nodes.")
         masks = masks.restrict(is_labelled(labels))
     graph = graph if labels is graph.y else replace(graph, y=labels)
     return NodeData(graph, title, DEFAULT_SPLIT if masks is None else "public", metric, masks)
-
-
-def check_node_labels(graph: Graph, title: str, metric: str) -> NDArray:
-    """Return the labels of nodes in their normal form, see `read_labels`."""
-    return read_labels(_find_labels(graph, title), metric, "node", title)
-
-
-def _find_labels(graph: Graph, title: str) -> NDArray:
-    """Return the labels as they come, `[N]` or `[N, C]` with C > 1."""
-    labels = graph.y
-    if labels is None or len(labels) != graph.num_nodes or labels.ndim > 2 or not labels.size:
-        raise GpmError(f"{title} has no node labels; give a graph whose y has a class for each of its nodes.")
-    return as_columns(labels)
 
 
 def _open(name: str, entry: Entry) -> tuple[Graph, Masks | None]:

@@ -21,11 +21,6 @@ _NEGATIVES = 0x6E65676174697665  # what the key is for: none of the small number
 _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
-def count_pairs(num_nodes: int) -> int:
-    """Return the number of unordered pairs."""
-    return num_nodes * (num_nodes - 1) // 2
-
-
 def number_pairs(pairs: NDArray) -> NDArray[np.int64]:
     """Return the numbers of pairs `[..., 2]`, the same for either order; -1 for a node with itself."""
     first, second = pairs[..., 0].astype(np.int64), pairs[..., 1].astype(np.int64)
@@ -62,16 +57,11 @@ def contains(numbers: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[n
 
 
 class FreePairs:
-    """The unordered pairs of different nodes that are not taken.
-
-    Args:
-        num_nodes: N.
-        taken: Numbers of the pairs that are taken, in any order and number.
-    """
+    """The unordered pairs of different nodes that are not taken; numbers of taken ones come in any order and number."""
 
     def __init__(self, num_nodes: int, taken: NDArray[np.int64]) -> None:
         listed = distinct(taken)
-        self.size = count_pairs(num_nodes) - len(listed)
+        self.size = num_nodes * (num_nodes - 1) // 2 - len(listed)
         self._before = listed - np.arange(len(listed))  # free pairs below each taken one
 
     def pick(self, ranks: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -99,7 +89,15 @@ def draw_any(num_nodes: int, count: int, seed: int, turn: int) -> NDArray[np.int
 def drop_edges(graph: Graph, pairs: NDArray) -> Graph:
     """Return the graph without the edges between pairs of nodes `[P, 2]`, in both directions, parallel ones too."""
     gone = distinct(number_pairs(pairs))
-    return _keep_entries(graph, ~contains(gone, number_pairs(graph.edge_index().T)))
+    kept = ~contains(gone, number_pairs(graph.edge_index().T))
+    indptr, indices = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])[graph.indptr], graph.indices[kept]
+    weight = None if graph.edge_weight is None else graph.edge_weight[kept]
+    attributes, ids = graph.edge_attr, None if graph.edge_ids is None else graph.edge_ids[kept]
+    if attributes is not None:
+        used, ids = np.unique(np.flatnonzero(kept) if ids is None else ids, return_inverse=True)
+        attributes, ids = attributes[used], ids.astype(csr.index_dtype(len(used)))
+    left = _replace_entries(graph, indptr, indices, ids, weight)
+    return replace(left, census=_recount(graph, indptr, indices), edge_attr=attributes)
 
 
 def hide_edges(graph: Graph, pairs: NDArray) -> Graph:
@@ -113,36 +111,15 @@ def hide_edges(graph: Graph, pairs: NDArray) -> Graph:
     ids, weight = graph.edge_ids, graph.edge_weight
     if ids is None and graph.edge_attr is not None:
         ids = np.arange(graph.num_edges)
-    weight = None if weight is None else np.delete(weight, gone)
-    return replace(
-        graph,
-        indptr=indptr,
-        indices=np.delete(graph.indices, gone),
-        edge_ids=None if ids is None else np.delete(ids, gone),
-        edge_weight=weight,
-        edge_cdf=None if weight is None else csr.cumulate_weights(indptr, weight),
-    )
+    ids, weight = (None if array is None else np.delete(array, gone) for array in (ids, weight))
+    return _replace_entries(graph, indptr, np.delete(graph.indices, gone), ids, weight)
 
 
-def _keep_entries(graph: Graph, kept: NDArray[np.bool_]) -> Graph:
-    """Return the graph with some of its entries `[E]`, and the attributes of these."""
-    indptr = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])[graph.indptr]
-    indices = graph.indices[kept]
-    weight = None if graph.edge_weight is None else graph.edge_weight[kept]
-    attributes, ids = graph.edge_attr, None if graph.edge_ids is None else graph.edge_ids[kept]
-    if attributes is not None:
-        used, ids = np.unique(np.flatnonzero(kept) if ids is None else ids, return_inverse=True)
-        attributes, ids = attributes[used], ids.astype(csr.index_dtype(len(used)))
-    return replace(
-        graph,
-        indptr=indptr,
-        indices=indices,
-        census=_recount(graph, indptr, indices),
-        edge_ids=ids,
-        edge_weight=weight,
-        edge_cdf=None if weight is None else csr.cumulate_weights(indptr, weight),
-        edge_attr=attributes,
-    )
+def _replace_entries(
+    graph: Graph, indptr: NDArray, indices: NDArray, ids: NDArray | None, weight: NDArray | None
+) -> Graph:
+    cdf = None if weight is None else csr.cumulate_weights(indptr, weight)
+    return replace(graph, indptr=indptr, indices=indices, edge_ids=ids, edge_weight=weight, edge_cdf=cdf)
 
 
 def _recount(graph: Graph, indptr: NDArray, indices: NDArray) -> Census:

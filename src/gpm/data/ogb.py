@@ -34,15 +34,13 @@ _PARTS = ("train", "valid", "test")
 
 @dataclass(frozen=True)
 class Source:
-    """A dataset on OGB's server: its folder (`kind`), its archive, the folder of its published split, the suffix of the
-    files of a part, and the tables to read.
-    """
+    """A dataset on OGB's server."""
 
-    kind: str
+    kind: str  # folder on the server
     archive: str
-    split: str
-    files: str
-    tables: tuple[str, ...]
+    split: str  # folder of the published split
+    files: str  # suffix of the files of a part
+    tables: tuple[str, ...]  # to read
 
     def needed(self, folder: Path) -> list[Path]:
         """Return the required files."""
@@ -58,8 +56,9 @@ def _link(archive: str, split: str, *tables: str) -> Source:
     return Source("linkproppred", archive, split, "pt", (*tables, "num-node-list"))
 
 
-NODES = {"ogbn-arxiv": _node("arxiv", "time"), "ogbn-products": _node("products", "sales_ranking")}
-LINKS = {
+SOURCES = {
+    "ogbn-arxiv": _node("arxiv", "time"),
+    "ogbn-products": _node("products", "sales_ranking"),
     "ogbl-collab": _link("collab", "time", "node-feat"),
     "ogbl-ppa": _link("ppassoc", "throughput", "node-feat"),
     "ogbl-ddi": _link("ddi", "target"),
@@ -71,8 +70,11 @@ def load_ogb(name: str) -> tuple[Graph, Masks]:
 
     The raw tables come from the data root, from `GPM_RAW`, or from OGB's server, in this order.
     """
-    graph, split = _load(f"ogbn-{name}", NODES[f"ogbn-{name}"], _store_nodes)
-    return graph, _masks(split, graph.num_nodes)
+    graph, split = _load(f"ogbn-{name}", _read_nodes)
+    masks = np.zeros((3, graph.num_nodes), dtype=bool)
+    for mask, part in zip(masks, PARTS, strict=True):
+        mask[getattr(split, part)] = True
+    return graph, Masks(*masks)
 
 
 def read_years(name: str) -> NDArray | None:
@@ -89,18 +91,20 @@ def load_ogb_links(name: str) -> tuple[Graph, LinkSplit]:
     pairs, each once; edges and negatives of the other parts are as published. A pair may be published in several parts:
     in `collab`, authors who wrote together in several years.
     """
-    graph, split = _load(f"ogbl-{name}", LINKS[f"ogbl-{name}"], _store_links)
+    graph, split = _load(f"ogbl-{name}", _read_links)
     if not isinstance(split, LinkSplit):
         raise GpmError(f"The saved 'ogbl-{name}' has no split of links; remove it and load it again.")
     return graph, split
 
 
-def _load(name: str, source: Source, store: Callable[[Source, Path], None]) -> tuple[Graph, Split]:
+def _load(name: str, read: Callable[[Source, Path], tuple[Graph, Split]]) -> tuple[Graph, Split]:
     """Open the saved graph and split of a dataset, which are made from its files the first time."""
-    folder = data_root() / "OGB" / name.replace("-", "_")
+    source, folder = SOURCES[name], data_root() / "OGB" / name.replace("-", "_")
     if not is_stored(folder):
         _provide(name, source, folder)
-        store(source, folder)
+        graph, split = read(source, folder)
+        split.save(folder / "split.npz")
+        graph.save(folder / "graph", overwrite=(folder / "graph").exists())
     try:
         return Graph.open(folder / "graph"), Split.load(folder / "split.npz")
     except GpmError as error:
@@ -126,10 +130,8 @@ def _provide(name: str, source: Source, folder: Path) -> None:
     try:
         _download(name, source, folder)
     except (OSError, zipfile.BadZipFile) as error:
-        where = f"OGB/{folder.name}/raw and OGB/{folder.name}/split"
-        raise GpmError(
-            f"Could not load {name!r} ({error}); without a connection, let GPM_RAW name a folder with {where}."
-        ) from error
+        where = f"a folder with OGB/{folder.name}/raw and OGB/{folder.name}/split"
+        raise GpmError(f"Could not load {name!r} ({error}); without a connection, let GPM_RAW name {where}.") from error
 
 
 def _download(name: str, source: Source, folder: Path) -> None:
@@ -162,8 +164,8 @@ def check_members(archive: Path) -> None:
                 )
 
 
-def _store_nodes(source: Source, folder: Path) -> None:
-    """Read the tables, and save the split and the graph."""
+def _read_nodes(source: Source, folder: Path) -> tuple[Graph, Split]:
+    """Make the graph and the split of the tables."""
     edges, features, labels, count = (_read(folder / "raw" / f"{table}.csv.gz") for table in source.tables)
     split_folder = folder / "split" / source.split
     train, val, test = (_read(split_folder / f"{part}.csv.gz")[:, 0] for part in _PARTS)
@@ -172,11 +174,11 @@ def _store_nodes(source: Source, folder: Path) -> None:
         raise GpmError(
             f"{split_folder} names node {largest}, but there are {graph.num_nodes:,}; load the dataset again."
         )
-    _keep(folder, graph, Split(train, val, test, "public"))
+    return graph, Split(train, val, test, "public")
 
 
-def _store_links(source: Source, folder: Path) -> None:
-    """Read the parts and tables, and save the split and the graph of the training part."""
+def _read_links(source: Source, folder: Path) -> tuple[Graph, Split]:
+    """Make the graph of the training part, and the split, of the parts and tables."""
     tables = {table: _read(folder / "raw" / f"{table}.csv.gz") for table in source.tables}
     split_folder = folder / "split" / source.split
     train, val, test = (_read_part(split_folder / f"{part}.pt") for part in _PARTS)
@@ -190,12 +192,7 @@ def _store_links(source: Source, folder: Path) -> None:
     except (KeyError, IndexError, ValueError) as error:
         reason = str(error).rstrip(".")
         raise GpmError(f"The parts in {split_folder} do not make a split ({reason}); load the dataset again.") from None
-    _keep(folder, graph, split)
-
-
-def _keep(folder: Path, graph: Graph, split: Split) -> None:
-    split.save(folder / "split.npz")
-    graph.save(folder / "graph", overwrite=(folder / "graph").exists())
+    return graph, split
 
 
 def _read_part(path: Path) -> dict[str, NDArray]:
@@ -226,10 +223,3 @@ def _read(path: Path) -> NDArray:
         reason = str(error).splitlines()[0].rstrip(".")
         raise GpmError(f"{path} is not a table of numbers ({reason}); remove it and load the dataset again.") from None
     return table
-
-
-def _masks(split: Split, count: int) -> Masks:
-    masks = np.zeros((3, count), dtype=bool)
-    for mask, part in zip(masks, PARTS, strict=True):
-        mask[getattr(split, part)] = True
-    return Masks(*masks)

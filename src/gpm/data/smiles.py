@@ -41,11 +41,9 @@ def featurise(smiles: Sequence[str]) -> tuple[Graph, list[tuple[int, str]]]:
     """Parse SMILES into a collection of graphs, with atoms and bonds as OGB numbers them.
 
     Hydrogens are atoms of their own only where the SMILES needs them. Chirality is the tag that RDKit gives, which
-    depends on the order in which the SMILES names the neighbours; nothing else depends on how it is written.
-
-    Returns:
-        The graphs of the SMILES that parse, in their order, with `x` `[N, 9]` and `edge_attr` `[E, 3]`; and index and
-        reason of the others.
+    depends on the order in which the SMILES names the neighbours; nothing else depends on how it is written. Returned
+    are the graphs of the SMILES that parse, in their order, with categories of atoms `x` `[N, 9]` and of bonds
+    `edge_attr` `[E, 3]`, each bond in both directions; and index and reason of the others.
     """
     chem = import_rdkit()
     from rdkit.rdBase import BlockLogs

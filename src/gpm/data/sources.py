@@ -19,7 +19,6 @@ from gpm.data.imported import is_imported, load_imported
 from gpm.data.link_data import LinkData, load_link_data
 from gpm.data.molecules import load_molecules
 from gpm.data.node_data import NodeData, build_node_data, load_node_data
-from gpm.data.splits import Split
 from gpm.data.tables.read_network import is_network
 from gpm.data.tables.table_source import Tables, find_tables, is_table
 from gpm.data.task_data import TaskData as TaskData  # where others look for it
@@ -28,6 +27,8 @@ from gpm.graph.coerce import check_choice
 from gpm.graph.folder import read_extras
 from gpm.graph.graph import Graph
 
+# A ready `TaskData` ("data"); a graph folder with a task ("imported") or without ("folder"); "tables" of edges, nodes
+# and graphs (files, frames, a network file, a folder of files); a name or file of no kind ("unknown"); Python objects.
 Kind = Literal[
     "data", "dataset", "imported", "folder", "pyg file", "tables", "molecules", "unknown", "graph", "graphs", "pyg",
     "networkx", "networkx list", "matrix", "smiles", "object",
@@ -37,46 +38,28 @@ _CLASSES: dict[str, type[TaskData]] = {"node": NodeData, "link": LinkData, "grap
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """What the user named, not yet loaded. Made by `resolve`.
-
-    Attributes:
-        kind: Kind of the source: a ready `TaskData` ("data"), a named "dataset", a graph folder with a task
-            ("imported") or without ("folder"), a "pyg file", "tables" of edges, nodes and graphs (files, frames, a
-            network file, a folder of files), a table of "molecules", a name or file of no such kind ("unknown"); or a
-            Python object: a "graph", a list of "graphs", "pyg" data, "networkx", a "networkx list", a sparse "matrix",
-            a list of "smiles", another "object".
-        value: What was given: a name, a path or an object; lists and arrays as a list.
-        name: Default name of a run on it.
-        path: Name or absolute path by which it is found again from any folder; empty for objects in memory.
-        tables: The tables, and how to import them; None for other kinds.
-        smiles: Column of the SMILES in a table of molecules.
-        columns: Columns to predict in a table of molecules.
-        target: Another graph, which the model is to be used on; None if there is none.
-        shift: "degree" or "time" divides the graph into a source and a target; "none" does not.
-    """
+    """What the user named, not yet loaded. Made by `resolve`."""
 
     kind: Kind
-    value: Any
-    name: str = "graph"
-    path: str = ""
-    tables: Tables | None = None
-    smiles: str = ""
-    columns: str = ""
-    target: Any = None
-    shift: str = "none"
+    value: Any  # a name, a path or an object; lists and arrays as a list
+    name: str = "graph"  # default name of a run on it
+    path: str = ""  # name or absolute path by which it is found again from any folder; empty for objects in memory
+    tables: Tables | None = None  # how to import tables; None for other kinds
+    smiles: str = ""  # column of the SMILES in a table of molecules
+    columns: str = ""  # columns to predict in a table of molecules
+    target: Any = None  # another graph, which the model is to be used on
+    shift: str = "none"  # "degree" or "time" divides the graph into a source and a target
 
     def load(self, task: str = "auto", metric: str = "auto") -> TaskData:
-        """Load the data of a task.
+        """Load the data of a task: node, link or graph; auto takes the one that the data is known for.
 
-        Args:
-            task: node, link or graph; auto takes the task that the data is known for.
-            metric: mae or rmse reads labels as numbers, another metric as classes; auto decides by the labels.
+        The metrics mae and rmse read labels as numbers, others as classes; auto decides by the labels.
         """
         check_choice("task", task, ("auto", *_CLASSES))
         if self.target is not None or self.shift != "none":
             return self._load_domains(task, metric)
         if self.kind == "data":
-            return self._ready()
+            return self.value  # type: ignore[no-any-return]
         if self.kind == "imported":
             return self._load_imported(task, metric)
         if self.kind == "molecules":
@@ -92,7 +75,7 @@ class Source:
     def load_to_predict(self, task: str, metric: str = "auto") -> TaskData:
         """Load data to predict on: labels are not needed, and dropped if they cannot be read."""
         if self.kind == "data":
-            return self._ready()
+            return self.value  # type: ignore[no-any-return]
         if self.kind == "molecules":
             return load_molecules(self.value, smiles=self.smiles, target=self.columns, metric=metric)
         if task == "graph":
@@ -114,10 +97,6 @@ class Source:
             return Graph.from_scipy(self.value)
         several = [each.to_pyg() for each in self.value] if self.kind == "graphs" else self.value
         return Graph.from_pyg(several)
-
-    def _ready(self) -> TaskData:
-        assert isinstance(self.value, TaskData)
-        return self.value
 
     def _guess_task(self) -> tuple[Graph | None, str]:
         """Guess the task; return the graph too if it had to be read and reading it again would take long."""
@@ -207,18 +186,7 @@ def resolve(value: Any, *, smiles: str = "", target: Any = "", shift: str = "non
 def load_task_data(
     source: Any, task: str = "auto", *, metric: str = "auto", smiles: str = "", target: str = "", shift: str = "none"
 ) -> TaskData:
-    """Load the data of a task, see `resolve` and `Source.load`.
-
-    Args:
-        source: A dataset's name, a graph's folder, saved or imported, a PyG file (.pt), a table of molecules, or one of
-            edges, whose links are predicted; in Python also a PyG `Data`, a list of them, or a `Graph`.
-        task: node, link or graph; auto takes the task that the data is known for.
-        metric: mae or rmse reads labels as numbers, another metric as classes; auto decides by the labels.
-        smiles: Column of the SMILES in a table of molecules; "smiles" if only a target is given.
-        target: Column or columns to predict there. If the source is no table, another graph that the model is to be
-            used on, see `gpm.data.domain_data.unite`.
-        shift: Divide a graph by degree or time into a source and a target, see `gpm.data.domain_data.divide`.
-    """
+    """Load the data of a task, see `resolve` and `Source.load`; the column of SMILES is "smiles" unless named."""
     if target and not smiles and has_columns(source):
         smiles = "smiles"
     return resolve(source, smiles=smiles, target=target, shift=shift).load(task, metric)
@@ -246,11 +214,6 @@ def has_columns(source: Any) -> bool:
     """Check whether a source is a file with columns: any file that is not one of PyG's."""
     path = Path(source).expanduser() if isinstance(source, (str, Path)) else None
     return path is not None and path.suffix.lower() not in PYG_FILES and (path.is_file() or is_table(source))
-
-
-def walked_graph(data: TaskData, split: Split) -> Graph:
-    """Return the graph that may be walked, see `TaskData.walked_graph`."""
-    return data.walked_graph(split)
 
 
 def _classify(value: Any) -> tuple[Kind, Any]:

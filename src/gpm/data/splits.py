@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from gpm.errors import GpmError, whole_number
 from gpm.graph.coerce import check_choice
@@ -20,34 +19,33 @@ from gpm.io.atomic import replacing
 
 PARTS = ("train", "val", "test")
 Protocol = Literal["strict", "paper"]
-_SHOWN = 5  # graphs or classes that a warning names
-_log = logging.getLogger("gpm")
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """The instances of each part.
-
-    Attributes:
-        train, val, test: Ids of the instances, ascending; no id is in two parts.
-        name: How the split was made, such as "random 60/20/20, seed 0" or "public 3 of 10".
-    """
+    """The instances of each part: ids, ascending; no id is in two parts."""
 
     train: NDArray[np.int64]
     val: NDArray[np.int64]
     test: NDArray[np.int64]
-    name: str
+    name: str  # how the split was made, such as "random 60/20/20, seed 0" or "public 3 of 10"
 
     def __post_init__(self) -> None:
         for part in PARTS:
-            ids = np.sort(_as_ids(getattr(self, part), part))
-            ids.flags.writeable = False
-            object.__setattr__(self, part, ids)
+            ids = np.asarray(getattr(self, part))
+            if ids.ndim != 1 or not (np.issubdtype(ids.dtype, np.integer) or ids.size == 0):
+                kind = f"{ids.dtype} of shape {list(ids.shape)}"
+                raise GpmError(f"The {part} part of a split must be a list of ids, got {kind}.")
+            self._freeze(part, np.sort(ids.astype(np.int64)))
         together = np.sort(np.concatenate([self.train, self.val, self.test]))
         if (twice := together[:-1][together[:-1] == together[1:]]).size:
             raise GpmError(f"Instance {twice[0]} is twice in the split {self.name!r}; put each into one part only.")
         if together.size and together[0] < 0:
             raise GpmError(f"The split {self.name!r} holds the id {together[0]}; ids count from 0.")
+
+    def _freeze(self, name: str, array: NDArray) -> None:
+        array.flags.writeable = False
+        object.__setattr__(self, name, array)
 
     @cached_property
     def digest(self) -> str:
@@ -101,19 +99,13 @@ class Split:
 class LinkSplit(Split):
     """The pairs of each part, without negatives of the training part: these are drawn in every step.
 
-    Attributes:
-        train: Rows of `pairs` that are training edges.
-        val, test: Rows that are edges or negatives of the part.
-        pairs: Nodes `[P, 2]`: training edges, then edges and negatives of val, then edges and negatives of test.
-        labels: 1 for an edge, 0 for a negative `[P]`.
-        protocol: "strict" or "paper".
-        num_nodes: Number of nodes of the graph.
+    The ids are rows of `pairs` `[P, 2]`: training edges, then edges and negatives of val, then those of test.
     """
 
     pairs: NDArray[np.int64]
-    labels: NDArray[np.int64]
+    labels: NDArray[np.int64]  # 1 for an edge, 0 for a negative `[P]`
     protocol: Protocol
-    num_nodes: int
+    num_nodes: int  # of the graph
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -122,8 +114,7 @@ class LinkSplit(Split):
             array = np.array(getattr(self, name), dtype=np.int64)
             if array.shape != shape:
                 raise GpmError(f"{name} of the split {self.name!r} must have shape {list(shape)}, got {array.shape}.")
-            array.flags.writeable = False
-            object.__setattr__(self, name, array)
+            self._freeze(name, array)
         if self.pairs.size and not 0 <= self.pairs.min() <= self.pairs.max() < self.num_nodes:
             raise GpmError(f"The split {self.name!r} pairs nodes that are not among 0 to {self.num_nodes - 1}.")
         if max((getattr(self, part)[-1] for part in PARTS if len(getattr(self, part))), default=-1) >= len(self.pairs):
@@ -169,23 +160,16 @@ class LinkSplit(Split):
 
 @dataclass(frozen=True, eq=False)
 class DomainSplit(Split):
-    """Parts of two domains. `train` is of the source, `test` of the target, `val` of the one that chooses the epoch.
+    """Parts of two domains. `train` is of the source, `test` of the target, `val` of the one that chooses the epoch."""
 
-    Attributes:
-        other: The validation part of the other domain.
-        chosen_on: The domain of `val`: "source" or "target".
-    """
-
-    other: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    chosen_on: str = "source"
+    other: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # `val` of the other domain
+    chosen_on: str = "source"  # the domain of `val`: source or target
 
     def __post_init__(self) -> None:
         super().__post_init__()
         other = np.sort(np.asarray(self.other, dtype=np.int64))
-        other.flags.writeable = False
-        object.__setattr__(self, "other", other)
-        held = np.concatenate([self.train, self.val, self.test])
-        if np.isin(other, held).any() or (other.size and other[0] < 0):
+        self._freeze("other", other)
+        if np.isin(other, np.concatenate([self.train, self.val, self.test])).any() or (other.size and other[0] < 0):
             raise GpmError(f"A node of the split {self.name!r} is in two parts; put each into one only.")
         if self.chosen_on not in ("source", "target"):
             raise GpmError(f"The split {self.name!r} is chosen on {self.chosen_on!r}, which is no domain.")
@@ -223,9 +207,8 @@ class Masks:
             raise GpmError("The masks of a split must be boolean with a row per instance: [N] or [N, splits].")
         columns = {m.shape[1] for m in masks if m.ndim == 2}
         if len(columns) > 1:
-            raise GpmError(
-                f"The masks hold different numbers of splits ({sorted(columns)}); give as many of each part."
-            )
+            counts = sorted(columns)
+            raise GpmError(f"The masks hold different numbers of splits ({counts}); give as many of each part.")
         for part, mask in zip(PARTS, masks, strict=True):
             wide = mask[:, None] if columns and mask.ndim == 1 else mask
             object.__setattr__(self, part, np.broadcast_to(wide, (len(mask), *columns)))
@@ -248,33 +231,15 @@ def as_masks(part: NDArray | None) -> Masks | None:
     masks = [np.asarray(part) == number for number in range(3)]
     empty = [name for name, mask in zip(PARTS, masks, strict=True) if not mask.any()]
     if empty:
-        raise GpmError(
-            f"The column that says train, val and test has no row that says {empty[0]}; name some, or leave it out by "
-            "its role ignore."
-        )
+        column = "The column that says train, val and test"
+        raise GpmError(f"{column} has no row that says {empty[0]}; name some, or leave it out by its role ignore.")
     return Masks(*masks)
-
-
-def warn_of_new_classes(labels: NDArray, split: Split, title: str) -> None:
-    """Warn of classes that are validated or tested, and never trained on."""
-    seen, *held = (labels[getattr(split, part)] for part in PARTS)
-    new = np.setdiff1d(np.concatenate(held), seen)
-    if new.size:
-        where = f"in val or test but not in train of split {split.name!r}"
-        _log.warning("%s: classes %s, so that they are never predicted: %s.", title, where, name_some(new))
-
-
-def name_some(numbers: NDArray) -> str:
-    """Return the first numbers as text, and how many more there are."""
-    more = len(numbers) - _SHOWN
-    return ", ".join(map(str, numbers[:_SHOWN])) + (f" and {more:,} more" if more > 0 else "")
 
 
 def public_split(masks: Masks, seed: int) -> Split:
     """Return the published split of a seed: of S splits, number `seed % S`."""
     column = _as_seed(seed) % masks.count
-    parts = (masks.train, masks.val, masks.test)
-    train, val, test = (np.flatnonzero(mask if mask.ndim == 1 else mask[:, column]) for mask in parts)
+    train, val, test = (np.flatnonzero(getattr(masks, part).reshape(-1, masks.count)[:, column]) for part in PARTS)
     return Split(train, val, test, "public" if masks.count == 1 else f"public {column + 1} of {masks.count}")
 
 
@@ -287,44 +252,28 @@ def random_split(
 ) -> Split:
     """Draw a split of the labelled instances, a pure function of their number, the fractions and the seed.
 
-    Args:
-        labels: `[N]` or `[N, C]`. An instance is in no part if its label is negative (integers), NaN (floats), or a
-            row of NaN (several labels).
-        fractions: Shares of train, val and test: "60/20/20" or (0.6, 0.2, 0.2).
-        seed: Seed of NumPy's PCG64.
-        stratify: Give each class its share of each part, up to rounding; the sizes of the parts stay the same.
-        what: Name of the instances in error messages.
+    Labels are `[N]` or `[N, C]`, see `is_labelled`; fractions are "60/20/20" or (0.6, 0.2, 0.2). `stratify` gives each
+    class its share of each part, up to rounding; the sizes of the parts stay the same. `what` is for error messages.
     """
     shares = parse_fractions(fractions)
     shown = _show(shares)
     ids = np.flatnonzero(is_labelled(labels))
-    if min(sizes := _sizes(len(ids), shares)) < 1:
+    if _deal(np.array([len(ids)]), shares).min() < 1:
         raise GpmError(f"{len(ids)} {what} are too few for {shown}: a part would be empty.")
     drawn = ids[np.random.Generator(np.random.PCG64(_as_seed(seed))).permutation(len(ids))]
-    name = f"random {shown}, seed {seed}"
-    if not stratify:
-        train, val, test = np.split(drawn, np.cumsum(sizes)[:2])
-        return Split(train, val, test, name)
-    classes = _one_label(labels)[drawn]
-    part = np.empty(len(ids), dtype=np.int8)
-    by_class = np.argsort(classes, kind="stable")
-    _, counts = np.unique(classes, return_counts=True)
-    part[by_class] = _deal(counts, shares)
+    if stratify:
+        drawn = _by_class(labels, drawn)
+    counts = np.unique(labels[drawn], return_counts=True)[1] if stratify else np.array([len(ids)])
+    part = np.repeat(np.tile(np.arange(3), len(counts)), _deal(counts, shares).ravel())
     train, val, test = (drawn[part == i] for i in range(3))
-    return Split(train, val, test, f"{name}, stratified")
+    return Split(train, val, test, f"random {shown}, seed {seed}{', stratified' if stratify else ''}")
 
 
 def fold_split(labels: NDArray, folds: int, seed: int, stratify: bool = False) -> Split:
     """Cross-validation: one fold tests, the next one validates, the others train.
 
     The folds are drawn once and for all, whatever the seed; seed s tests on fold `s % folds`, so that `folds` seeds in
-    a row test each labelled instance exactly once.
-
-    Args:
-        labels: As in `random_split`.
-        folds: 3 to 100.
-        seed: Chooses the fold.
-        stratify: Give each class its share of each fold, up to one.
+    a row test each labelled instance exactly once. `stratify` gives each class its share of each fold, up to one.
     """
     if not 3 <= folds <= 100:
         raise GpmError(f"{folds} folds cannot be: one tests, one validates, the others train; ask for 3 to 100.")
@@ -333,7 +282,7 @@ def fold_split(labels: NDArray, folds: int, seed: int, stratify: bool = False) -
         raise GpmError(f"{len(ids)} labelled instances are too few for {folds} folds: a part would be empty.")
     drawn = ids[np.random.Generator(np.random.PCG64(0)).permutation(len(ids))]
     if stratify:
-        drawn = drawn[np.argsort(_one_label(labels)[drawn], kind="stable")]  # class after class, dealt like cards
+        drawn = _by_class(labels, drawn)  # dealt like cards
     test = _as_seed(seed) % folds
     turn = (np.arange(len(drawn)) - test) % folds
     return Split(drawn[turn > 1], drawn[turn == 1], drawn[turn == 0], f"fold {test + 1} of {folds}")
@@ -343,35 +292,28 @@ def group_split(labels: NDArray, groups: NDArray, fractions: str, name: str) -> 
     """Keep groups whole, as MoleculeNet and OGB do with the molecules of a scaffold: no draw, no seed.
 
     From the largest group to the smallest (of equal ones, the one that appears last comes first) each goes to train
-    while that has room for it, else to val, else to test: what is rare is tested on.
-
-    Args:
-        labels: As in `random_split`.
-        groups: The group of each instance `[N]`.
-        fractions: Shares of train, val and test, as in `random_split`.
-        name: Of the kind of group, as it opens the split's name.
+    while that has room for it, else to val, else to test: what is rare is tested on. `name` begins the split's name.
     """
     shares = parse_fractions(fractions)
     ids = np.flatnonzero(is_labelled(labels))
     _, first, group, sizes = np.unique(groups[ids], return_index=True, return_inverse=True, return_counts=True)
-    room = [len(ids) * shares[0], len(ids) * (shares[0] + shares[1])]
     part = np.full(len(sizes), 2, dtype=np.int8)
     in_train = in_val = 0
     for g in np.lexsort((-first, -sizes)).tolist():
         size = int(sizes[g])
-        if in_train + size <= room[0]:
+        if in_train + size <= len(ids) * shares[0]:
             part[g], in_train = 0, in_train + size
-        elif in_train + in_val + size <= room[1]:
+        elif in_train + in_val + size <= len(ids) * (shares[0] + shares[1]):
             part[g], in_val = 1, in_val + size
     train, val, test = (ids[part[group] == i] for i in range(3))
-    shown = _show(shares)
+    name = f"{name} {_show(shares)}"
     if not min(len(train), len(val), len(test)):
-        raise GpmError(f"{len(sizes)} group(s) are too few, or too large, for {name} {shown}: a part would be empty.")
-    return Split(train, val, test, f"{name} {shown}")
+        raise GpmError(f"{len(sizes)} group(s) are too few, or too large, for {name}: a part would be empty.")
+    return Split(train, val, test, name)
 
 
 def is_labelled(labels: NDArray) -> NDArray[np.bool_]:
-    """Return the mask of instances that have a label `[N]`."""
+    """Return the mask of instances that have a label `[N]`: none that is negative (integers), NaN or a row of NaN."""
     rows = labels.reshape(len(labels), -1 if labels.size else 0)
     known = ~np.isnan(rows) if np.issubdtype(rows.dtype, np.floating) else rows >= 0
     return np.asarray(known.any(axis=1), dtype=np.bool_)
@@ -394,37 +336,25 @@ def _show(shares: tuple[Fraction, Fraction, Fraction]) -> str:
     return "/".join(f"{float(share * 100):g}" for share in shares)
 
 
-def _one_label(labels: NDArray) -> NDArray:
+def _by_class(labels: NDArray, ids: NDArray) -> NDArray:
+    """Return the ids class after class, otherwise in their order."""
     if labels.ndim != 1:
         raise GpmError("A stratified split needs one label per instance; pass stratify=False for several.")
-    return labels
+    return np.asarray(ids[np.argsort(labels[ids], kind="stable")])
 
 
-def _round(value: Fraction) -> int:
-    return int(value + Fraction(1, 2))
+def _deal(counts: NDArray, shares: tuple[Fraction, Fraction, Fraction]) -> NDArray[np.int64]:
+    """Return the sizes of the parts of each class `[C, 3]`: train is rounded first, then val among the rest.
 
+    Running totals are rounded, so that remainders do not add up.
+    """
 
-def _sizes(count: int, shares: tuple[Fraction, Fraction, Fraction]) -> tuple[int, int, int]:
-    """Return the sizes of the parts: train is rounded first, then val among the rest."""
-    train = _round(count * shares[0])
-    val = _round((count - train) * shares[1] / (shares[1] + shares[2]))
-    return train, val, count - train - val
+    def take(counts: NDArray, share: Fraction) -> NDArray:
+        return np.diff([int(total * share + Fraction(1, 2)) for total in np.cumsum(counts).tolist()], prepend=0)
 
-
-def _deal(counts: NDArray, shares: tuple[Fraction, Fraction, Fraction]) -> NDArray[np.int8]:
-    """Return the part of each instance, class after class; running totals are rounded, so remainders do not add up."""
-    of_rest = shares[1] / (shares[1] + shares[2])
-    train = np.diff([_round(total * shares[0]) for total in np.cumsum(counts).tolist()], prepend=0)
-    val = np.diff([_round(total * of_rest) for total in np.cumsum(counts - train).tolist()], prepend=0)
-    dealt = np.stack([train, val, counts - train - val], axis=1)
-    return np.repeat(np.tile(np.arange(3, dtype=np.int8), len(counts)), dealt.ravel())
-
-
-def _as_ids(values: ArrayLike, part: str) -> NDArray[np.int64]:
-    ids = np.asarray(values)
-    if ids.ndim != 1 or not (np.issubdtype(ids.dtype, np.integer) or ids.size == 0):
-        raise GpmError(f"The {part} part of a split must be a list of ids, got {ids.dtype} of shape {list(ids.shape)}.")
-    return ids.astype(np.int64)
+    train = take(counts, shares[0])
+    val = take(counts - train, shares[1] / (shares[1] + shares[2]))
+    return np.stack([train, val, counts - train - val], axis=1)
 
 
 def _as_seed(seed: int) -> int:

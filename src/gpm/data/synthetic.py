@@ -36,17 +36,11 @@ MOTIFS = {
 
 @dataclass(frozen=True, eq=False)
 class PlantedMotifs:
-    """A graph with planted motifs, and where they are.
+    """A graph with planted motifs, and where they are."""
 
-    Attributes:
-        graph: Labels in `graph.y` are indices of the classes in the catalog; features are noise.
-        motif: Index of the motif that a node belongs to `[N]`; -1 for the base.
-        kinds: The kind of each motif, a key of `MOTIFS`.
-    """
-
-    graph: Graph
-    motif: NDArray[np.int64]
-    kinds: tuple[str, ...]
+    graph: Graph  # labels in `graph.y` are indices of the classes in the catalog; features are noise
+    motif: NDArray[np.int64]  # index of the motif that a node belongs to `[N]`; -1 for the base
+    kinds: tuple[str, ...]  # the kind of each motif, a key of `MOTIFS`
 
     def motif_edges(self) -> NDArray[np.int64]:
         """Return the edges inside motifs `[2, E]`, in both directions: a good explanation points at these."""
@@ -71,7 +65,12 @@ def planted_motifs(
         num_features: Columns of noise.
         seed: Seed of NumPy's PCG64.
     """
-    _check(num_houses, num_cycles, base_nodes)
+    bounds = (("num_houses", num_houses, 0), ("num_cycles", num_cycles, 0), ("base_nodes", base_nodes, 3))
+    for name, value, least in bounds:
+        if whole_number(value, name) < least:
+            raise GpmError(f"{name} must be at least {least}, got {value}.")
+    if num_cycles % 2:
+        raise GpmError(f"num_cycles must be even, got {num_cycles}: a square and an octagon stand beside two cycles.")
     random = np.random.Generator(np.random.PCG64(seed))
     kinds = ("house", "bipartite decoy") * num_houses + ("six-cycle",) * num_cycles
     kinds += ("square decoy", "octagon decoy") * (num_cycles // 2)
@@ -105,15 +104,6 @@ def grow_base(num_nodes: int, random: np.random.Generator) -> NDArray[np.int64]:
     return np.array(edges, dtype=np.int64)
 
 
-def _check(num_houses: int, num_cycles: int, base_nodes: int) -> None:
-    bounds = (("num_houses", num_houses, 0), ("num_cycles", num_cycles, 0), ("base_nodes", base_nodes, 3))
-    for name, value, least in bounds:
-        if whole_number(value, name) < least:
-            raise GpmError(f"{name} must be at least {least}, got {value}.")
-    if num_cycles % 2:
-        raise GpmError(f"num_cycles must be even, got {num_cycles}: a square and an octagon stand beside two cycles.")
-
-
 def random_graph(nodes: int = 2000, edges: int = 10_000, features: int = 16, seed: int = 0) -> Graph:
     """Make a graph with random edges and features: a model that beats chance on its held-out links has seen them."""
     rng = np.random.default_rng(seed)
@@ -127,15 +117,12 @@ def shifted_pair(shift: float = 4.0, nodes: int = 2000, seed: int = 0) -> tuple[
 
     Both have random edges, four random classes, and two blocks of features that predict the classes: a weak one that is
     the same in both, and a strong one, which is shifted in the target. A model of the source relies on the strong block
-    and fails on the target; a model that ignores what tells the domains apart has to use the weak one.
-
-    Args:
-        shift: Length of the shift, in standard deviations of the noise; 0 for none.
-        nodes: Number of nodes of each graph.
-        seed: Seed of NumPy's PCG64.
+    and fails on the target; a model that ignores what tells the domains apart has to use the weak one. The length of
+    the shift is in standard deviations of the noise.
     """
     random = np.random.Generator(np.random.PCG64(seed))
-    faint, clear = 1.6 * _corners(random), 2.2 * _corners(random)
+    corners = [np.linalg.qr(random.standard_normal((8, 4)))[0].T for _ in range(2)]  # each four orthonormal directions
+    faint, clear = 1.6 * corners[0], 2.2 * corners[1]
     move = clear[0] - clear[1]  # towards another class
     move *= shift / np.linalg.norm(move)
     found = []
@@ -147,8 +134,3 @@ def shifted_pair(shift: float = 4.0, nodes: int = 2000, seed: int = 0) -> tuple[
         pairs = pairs[:, pairs[0] != pairs[1]]
         found.append(Graph.from_edges(pairs, nodes, x=x.astype(np.float32), y=y, undirected=True))
     return found[0], found[1]
-
-
-def _corners(random: np.random.Generator) -> NDArray:
-    """Return four orthonormal directions in eight dimensions."""
-    return np.asarray(np.linalg.qr(random.standard_normal((8, 4)))[0].T)

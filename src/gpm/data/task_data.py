@@ -19,27 +19,16 @@ from gpm.graph.graph import Graph
 
 @dataclass(frozen=True, eq=False)
 class TaskData(ABC):
-    """A graph, or a collection of graphs, of which something is predicted. By default its nodes are the instances.
+    """A graph, or a collection of graphs, of which something is predicted. By default its nodes are the instances."""
 
-    Attributes:
-        graph: Features in `graph.x`, labels in `graph.y`; a collection is one graph with a `graph_ptr`.
-        title: Name for messages and reports.
-        split: Default split: "public", or a rule such as "60/20/20".
-        metric: Default metric.
-        masks: Published splits of the instances; None if there are none.
-        class_names: Names of the classes 0, 1, ...; empty if classes have numbers only.
-        targets: Names of the predicted columns; empty if they have none.
-        unseen: For data that the model was not trained on: sentences about values that were read as unknown.
-    """
-
-    graph: Graph
-    title: str
-    split: str = ""
-    metric: str = "accuracy"
-    masks: Masks | None = None
-    class_names: tuple[str, ...] = field(default=(), kw_only=True)
-    targets: tuple[str, ...] = field(default=(), kw_only=True)
-    unseen: tuple[str, ...] = field(default=(), kw_only=True)
+    graph: Graph  # features in `graph.x`, labels in `graph.y`; a collection is one graph with a `graph_ptr`
+    title: str  # name for messages and reports
+    split: str = ""  # default split: "public", or a rule such as "60/20/20"
+    metric: str = "accuracy"  # default metric
+    masks: Masks | None = None  # published splits of the instances
+    class_names: tuple[str, ...] = field(default=(), kw_only=True)  # empty if classes have numbers only
+    targets: tuple[str, ...] = field(default=(), kw_only=True)  # names of the predicted columns
+    unseen: tuple[str, ...] = field(default=(), kw_only=True)  # sentences about values of new data read as unknown
     level: ClassVar[str]
     has_domains: ClassVar[bool] = False  # a source and a target
 
@@ -67,10 +56,10 @@ class TaskData(ABC):
     def make_split(
         self, seed: int, kind: str = "", *, protocol: Protocol = "strict", validate: str = "source"
     ) -> Split:
-        """Draw the split of a seed. No part of it is empty.
+        """Draw the split of a seed, which chooses one of several published splits. No part of it is empty.
 
         Args:
-            seed: Seed of the draw; of several published splits it chooses one.
+            seed: Seed of the draw.
             kind: "public", "60/20/20", for collections also "scaffold" or "10-fold"; by default that of the data.
             protocol: For links: "strict" or "paper", see `gpm.data.link_data`.
             validate: For two domains: the one whose validation part chooses the epoch, "source" or "target".

@@ -68,11 +68,7 @@ class Tables:
 def find_tables(source: Any, *, target: Any = None, smiles: str | None = None, **options: Any) -> Tables | None:
     """Return a source with its options of `import_tables` as tables; None if it is no table of edges.
 
-    Args:
-        source: The source.
-        target: The column to predict, or several; molecules have one too.
-        smiles: The column of a table of molecules, which is no table of edges.
-        options: Further options of `import_tables`; an error if the source is no table.
+    A table of molecules, which has a column of SMILES, is none. Options other than a target are an error then.
     """
     chosen = {key: value for key, value in options.items() if not _is_nothing(value)}
     if not smiles and is_table(source):
