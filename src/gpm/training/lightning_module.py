@@ -32,17 +32,8 @@ class Learner(pl.LightningModule):
 
     The random bits of a step (dropout, sign flips, non-edges) are a function of (seed, step, index in the batch), its
     patterns of (seed, instance, step): a resumed run continues exactly as it would have, and ranks, parts and workers
-    change nothing but the order in which gradients are added up.
-
-    Args:
-        predictor: Model on its graph.
-        examples: Instances and targets.
-        config: Options.
-        world: The ranks that train together.
-        workers: Processes that draw and gather ahead; 0 for none.
-        sharded: Each rank keeps a shard of weights, gradients and the optimizer's state; the predictor's model is
-            whole, and gets the weights for validation.
-        adaptation: Terms that are added to the loss to adapt to another domain.
+    change nothing but the order in which gradients are added up. With `sharded` each rank keeps a shard of weights,
+    gradients and the optimizer's state; the predictor's model is whole, and gets the weights for validation.
     """
 
     def __init__(
@@ -60,16 +51,15 @@ class Learner(pl.LightningModule):
         self.sharded = sharded and world.size > 1
         self.model = copy.deepcopy(predictor.model) if self.sharded else predictor.model
         self.averaged = copy.deepcopy(predictor.model).requires_grad_(False) if config.average else None
-        self.predictor, self.examples, self.config = predictor, examples, config
+        self.predictor, self.examples, self.config, self.world = predictor, examples, config, world
         self.task, self.split = examples.task, examples.split
-        self.world = world
-        self._batches = Batches(
+        batches = Batches(
             len(self.split.train), config.batch, config.seed,
             steps=config.epoch_steps, rank=world.rank, ranks=world.size, parts=config.accumulate,
         )  # fmt: skip
-        self.steps_per_epoch = self._batches.steps
+        self.steps_per_epoch = batches.steps
         reader = getattr(predictor, "reader", predictor)  # what a worker needs, without the model
-        self.loader = Loader(Prepared(examples, reader.prepare), self._batches, workers)
+        self.loader = Loader(Prepared(examples, reader.prepare), batches, workers)
         self.times, self._cut = Times(), False
         self._lost, self._read, self._began = torch.zeros(()), 0, 0.0
         self._compiled = [torch.compile(self.model, dynamic=True)] if config.compile else []  # in a list: no submodule
@@ -78,11 +68,9 @@ class Learner(pl.LightningModule):
     def final_model(self) -> nn.Module:
         """Model that is validated and kept: the averaged one, if there is one."""
         whole: nn.Module = self.predictor.model if self.sharded else self.model
-        kept: nn.Module = whole if self.averaged is None else self.averaged
-        return kept
+        return whole if self.averaged is None else self.averaged
 
     def configure_model(self) -> None:
-        """Shard the model, once."""
         if self.sharded and not self._cut:
             from gpm.training.distributed.strategies import shard
 
@@ -122,13 +110,7 @@ class Learner(pl.LightningModule):
         return loss if pieces == 1 else loss * (batch.share * pieces)
 
     def compute_loss(self, batch: Batch, model: Any, progress: float = 0.0) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the loss of a batch, and what adaptation adds to it for the target's nodes, which have no labels.
-
-        Args:
-            batch: Instances of a step, prepared.
-            model: Model to compute with.
-            progress: Share of the training that is done.
-        """
+        """Return the loss of a batch, and what adaptation adds to it for the target's nodes, which have no labels."""
         if self.adaptation is None:
             logits = self.predictor.compute(batch.content, model)
             return self.task.loss(logits, batch.targets) if batch.share else logits.sum() * 0, {}

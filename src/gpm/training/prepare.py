@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
-from gpm.config import Config
+from gpm.config import Config, Strategy, Tracker
 from gpm.data.domain_data import DomainData
 from gpm.data.splits import Split
 from gpm.data.task_data import TaskData
@@ -28,9 +28,6 @@ from gpm.training.recipes import Recipe
 
 if TYPE_CHECKING:
     from gpm.training.lightning_module import Learner
-
-Strategy = Literal["ddp", "fsdp"]
-Tracker = Literal["none", "tensorboard", "wandb", "mlflow"]
 
 
 @dataclass(frozen=True)

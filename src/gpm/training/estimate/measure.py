@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import statistics
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from gpm.nn import LinkPatternMachine
 from gpm.nn.predictor import POSITIONS, Predictor
 from gpm.training.batches import Batch
-from gpm.training.estimate.live_bytes import LiveBytes, available_bytes
 from gpm.training.estimate.subject import Subject
 
 LONGEST = 3.0  # seconds that one measured step may take
@@ -80,8 +83,7 @@ class Bench:
 
     def compute(self, instances: int) -> dict[str, float]:
         """Draw, gather and compute gradients; return the seconds of each."""
-        kinds = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
-        kind = kinds.get(self.config.precision)
+        kind = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}.get(self.config.precision)
         batch, began = self._draw(instances), time.perf_counter()
         with torch.autocast("cpu", kind) if kind else nullcontext():
             loss, added = self.learner.compute_loss(batch, self.model)
@@ -101,15 +103,14 @@ class Bench:
         """Return the peak bytes of the tensors of a step, beside weights and gradients."""
         for parameter in self.learner.parameters():
             parameter.grad = torch.zeros_like(parameter)
-        live = LiveBytes()
-        with live:
+        with LiveBytes() as live:
             self.compute(instances)
-        return live.most
+        return int(live.most)
 
     def flops(self, instances: int) -> float:
         """Return the floating-point operations of the model for an instance; those of a loss are few."""
-        batch, counter = self._draw(instances), FlopCounterMode(display=False)
-        with counter:
+        batch = self._draw(instances)
+        with FlopCounterMode(display=False) as counter:
             self.predictor.compute(batch.content).sum().backward()  # type: ignore[no-untyped-call]
         return float(counter.get_total_flops()) / instances
 
@@ -125,10 +126,9 @@ class Bench:
 
     def read_bytes(self, instances: int, patterns: int, maps: Any) -> int:
         """Return the peak bytes of its tensors."""
-        live = LiveBytes()
-        with live:
+        with LiveBytes() as live:
             self.read(instances, patterns, maps)
-        return live.most
+        return int(live.most)
 
 
 def measure(subject: Subject, instances: int) -> Costs:
@@ -159,12 +159,9 @@ def _measure_reading(bench: Bench) -> dict[str, Any]:
     )  # fmt: skip
     by_patterns = [size * count for size in sizes]
     return {
-        "read_bytes": _line(by_patterns, peaks),
+        "read_bytes": _line(by_patterns, peaks), "map_bytes": most, "mapping": mapping, "val_patterns": patterns,
         "reading": _line(by_patterns, [each["reading"] for each in seconds]),
-        "map_bytes": most,
-        "mapping": mapping,
-        "val_patterns": patterns,
-    }
+    }  # fmt: skip
 
 
 def _measure_twice(
@@ -190,8 +187,8 @@ def _make_maps(bench: Bench, patterns: int, part: str) -> tuple[Any, int, float]
     if subject.stated is not None and subject.stated.nodes > subject.graph.num_nodes:
         return None, 0, 0.0
     ends = 2 if subject.data.level == "link" else 1
-    live, began = LiveBytes(), time.perf_counter()
-    with live:
+    began = time.perf_counter()
+    with LiveBytes() as live:
         maps = bench.predictor.map_nodes(bench.model.eval(), ends * patterns * subject.count(part))
         held = live.now
     return (None, 0, 0.0) if maps is None else (maps, held, time.perf_counter() - began)
@@ -222,3 +219,59 @@ def _repeat(work: Callable[[], dict[str, float]]) -> tuple[dict[str, float], flo
         times.append(work())
     medians = {key: statistics.median(each[key] for each in times) for key in times[0]}
     return medians, min(sum(each.values()) for each in times)
+
+
+class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the tensors that are made while it is on, in the backward pass too, but none that were there before."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.now = self.most = 0  # bytes that are alive, and their peak
+        self._storages: dict[int, weakref.ref[Any]] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        for value in tree_leaves((args, kwargs)):
+            self._note(value, made=False)
+        result = func(*args, **(kwargs or {}))
+        for value in tree_leaves(result):
+            self._note(value, made=True)
+        return result
+
+    def _note(self, value: Any, made: bool) -> None:
+        if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+            return
+        storage = value.untyped_storage()
+        key = storage._cdata
+        if key in self._storages:
+            return
+        size = storage.nbytes() if made else 0
+        self._storages[key] = weakref.ref(storage, lambda _: self._forget(key, size))
+        self.now += size
+        self.most = max(self.most, self.now)
+
+    def _forget(self, key: int, size: int) -> None:
+        self._storages.pop(key, None)
+        self.now -= size
+
+
+def peak_bytes() -> int:
+    """Return the peak memory of this process; 0, here and below, where the system does not tell."""
+    return _read("/proc/self/status", "VmHWM:")
+
+
+def private_bytes() -> int:
+    """Return the memory of this process, without mapped files."""
+    return _read("/proc/self/status", "RssAnon:")
+
+
+def available_bytes() -> int:
+    """Return the memory of this computer that is free or can be freed."""
+    return _read("/proc/meminfo", "MemAvailable:")
+
+
+def _read(path: str, name: str) -> int:
+    try:
+        lines = Path(path).read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith(name)), 0)

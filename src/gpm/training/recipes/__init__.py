@@ -48,9 +48,8 @@ def is_comparable(config: Config, changed: list[str]) -> bool:
 
 def recipe_names() -> list[str]:
     """Return the names of the recipes in the package."""
-    return sorted(
-        file.name[:-5] for file in resources.files("gpm.training.recipes").iterdir() if file.name.endswith(".yaml")
-    )
+    files = resources.files("gpm.training.recipes").iterdir()
+    return sorted(file.name[:-5] for file in files if file.name.endswith(".yaml"))
 
 
 def find_recipe(name: str) -> Recipe | None:

@@ -43,7 +43,6 @@ class Search:
 
     @property
     def done(self) -> int:
-        """Number of trials that count."""
         return len(finished(self.study))
 
     def announce(self) -> None:

@@ -34,9 +34,7 @@ GRAPH = "graph"  # may be there before: what is tuned on, if it was imported for
 LOST = (KILLED, INTERRUPTED, LATE)  # trials that are tried again
 
 
-class _Attributes(Struct):
-    """The attributes of a trial."""
-
+class _Attributes(Struct):  # of a trial
     seconds: float = 0.0
     epoch: int = 0
     epochs: int = 0
@@ -171,7 +169,7 @@ def _compare(folder: Path, stored: Any, facts: Facts) -> None:
                 if (before := before_all[name]) != value:
                     raise GpmError(f"{folder} holds a study with {name} {before}, not {value}; {LATER}.")
         elif then != now:
-            what = {"space": "search space"}.get(key, key)
+            what = "search space" if key == "space" else key
             raise GpmError(f"{folder} holds a study of another {what} ({then}, not {now}); {LATER}.")
 
 

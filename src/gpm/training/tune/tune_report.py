@@ -37,7 +37,6 @@ class Report:
     split: str  # in words
 
     def show(self, value: float) -> str:
-        """Return a validation figure as it is printed."""
         return METRICS[self.base.metric].show(value)
 
     def line(self, trial: FrozenTrial, trials: int) -> str:
@@ -66,7 +65,6 @@ class Report:
         return next((trial for trial in done if trial.params == base), None)
 
     def counts(self) -> str:
-        """Return the number of trials in words."""
         states = [trial.state for trial in finished(self.study)]
         kinds = {"trained": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "failed": TrialState.FAIL}
         each = [f"{states.count(state)} {word}" for word, state in kinds.items() if state in states]
@@ -84,14 +82,12 @@ class Report:
             f"{self.show(best.value)} at epoch {best.user_attrs.get('epoch')} of trial {best.number + 1}{begun}. "
             f"Seed {config.seed}, split {self.split}, {time.strftime('%Y-%m-%d')}. The test split was not read."
         )
-        about = f"{self.title}, with the options that validated best."
-        content = {"about": about, "note": note} | shorten(config)
+        content = {"about": f"{self.title}, with the options that validated best.", "note": note} | shorten(config)
         text = yaml.safe_dump(content, sort_keys=False, default_flow_style=None, allow_unicode=True, width=110)
         write_text(self.folder / RECIPE, text)
         return self.folder / RECIPE
 
     def write_trials(self) -> None:
-        """Write a row for each trial."""
         rows = [self._row(trial) for trial in self.study.get_trials(deepcopy=False) if trial.state.is_finished()]
         if rows:
             write_table(self.folder / TRIALS, {name: [row[name] for row in rows] for name in rows[0]})
@@ -108,7 +104,6 @@ class Report:
         } | options | {"why": facts.get("why")}  # fmt: skip
 
     def summary(self) -> list[str]:
-        """Return the lines that are printed at the end."""
         best, first = best_of(self.study), self.first
         if best is None or best.value is None:
             return []
@@ -118,18 +113,12 @@ class Report:
             f"{self.counts()}; best validation {title} {self.show(best.value)} in trial {best.number + 1}{begun}",
             f"chosen: {self.changes(best)}",
         ]
-        weights = self._importance()
-        if weights:
-            lines.append("importance: " + ", ".join(f"{name} {share:.0%}" for name, share in weights.items()))
-        return lines
-
-    def _importance(self) -> dict[str, float]:
-        """Return the importance of each option; nothing for too few trials."""
         done = self.study.get_trials(deepcopy=False, states=[TrialState.COMPLETE])
-        if len(done) < FEWEST or len({trial.value for trial in done}) < 2:
-            return {}
-        shares = optuna.importance.get_param_importances(self.study)
-        return {name: share for name, share in shares.items() if share >= 0.05}
+        if len(done) >= FEWEST and len({trial.value for trial in done}) > 1:
+            shares = optuna.importance.get_param_importances(self.study)
+            if weights := [f"{name} {share:.0%}" for name, share in shares.items() if share >= 0.05]:
+                lines.append(f"importance: {', '.join(weights)}")
+        return lines
 
     def draw(self) -> None:
         """Draw the validation figures of the trials in their order."""
