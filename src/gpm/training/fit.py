@@ -133,7 +133,7 @@ def _fit(job: Job, training: Training, predictor: Predicts, saved: bool) -> Run:
 def _train(job: Job, training: Training, predictor: Predicts, saved: bool) -> Trained:
     """Fit a model with Lightning on every rank, from the saved state if there is one."""
     from gpm.training.callbacks import AtomicCheckpoints, History, KeepBest, Progress, SaveState, StoppedError
-    from gpm.training.distributed.strategies import make_strategy
+    from gpm.training.lightning_module import make_strategy
 
     config, folder, world, metric = job.config, job.folder, job.world, selection_metric(job.config)
     learner = training.make_learner(predictor, world, job.workers, job.strategy == "fsdp")
@@ -169,7 +169,6 @@ def _train(job: Job, training: Training, predictor: Predicts, saved: bool) -> Tr
 
 
 def make_trainer(config: Config, device: str, world: World = ALONE, *, callbacks: list[Any], **more: Any) -> pl.Trainer:
-    """Make the Lightning trainer of a training or of a trial."""
     import lightning.pytorch as pl
     from lightning.pytorch.callbacks import EarlyStopping
 

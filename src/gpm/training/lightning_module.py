@@ -1,4 +1,4 @@
-"""The Lightning module: training steps, validation, optimizer and schedule."""
+"""The Lightning module: training steps, validation, optimizer and schedule; strategies that keep ranks equal."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 import lightning.pytorch as pl
 import numpy as np
 import torch
+import torch.distributed as dist
+from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy, Strategy
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
@@ -72,8 +74,6 @@ class Learner(pl.LightningModule):
 
     def configure_model(self) -> None:
         if self.sharded and not self._cut:
-            from gpm.training.distributed.strategies import shard
-
             self._cut = True
             assert self.device_mesh is not None
             shard(self.model, self.device_mesh["data_parallel"])
@@ -151,8 +151,6 @@ class Learner(pl.LightningModule):
         self.times.per_step = self.loader.per_step()
         self._began = 0.0
         if self.sharded:
-            from gpm.training.distributed.strategies import put_together
-
             put_together(self.model, self.predictor.model)
 
     def validation_step(self, batch: Any, batch_idx: int) -> None:
@@ -179,10 +177,11 @@ class Learner(pl.LightningModule):
     def configure_optimizers(self) -> Any:
         decayed = [p for p in self.model.parameters() if p.ndim >= 2]
         others = [p for p in self.model.parameters() if p.ndim < 2]
-        groups = [{"params": decayed, "weight_decay": self.config.decay}, {"params": others, "weight_decay": 0.0}]
+        groups: list[Any] = [{"params": decayed, "weight_decay": self.config.decay}]
+        groups.append({"params": others, "weight_decay": 0.0})
         if self.adaptation is not None:
-            adversary: dict[str, Any] = {"params": list(self.adaptation.parameters()), "weight_decay": 0.0}
-            groups.append(adversary | {"lr": ADVERSARY * self.config.lr})
+            adversary = list(self.adaptation.parameters())
+            groups.append({"params": adversary, "weight_decay": 0.0, "lr": ADVERSARY * self.config.lr})
         # In mixed precision Lightning refuses to clip the gradients of a fused optimizer.
         fused = self.device.type in ("cpu", "cuda") and self.config.precision == "32-true"
         optimizer = torch.optim.AdamW([g for g in groups if g["params"]], lr=self.config.lr, fused=fused)
@@ -200,3 +199,65 @@ class Learner(pl.LightningModule):
         if self.config.schedule == "noam":
             return math.sqrt(max(warmup, 1) / max(step, 1))
         return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - warmup) / max(1, whole - warmup))))
+
+
+def make_strategy(name: str, world: World, device: str, times: Times) -> Strategy | str:
+    """Return Lightning's strategy, ddp or fsdp; the time of communication is added to `times`."""
+    if world.size == 1:
+        return "auto"
+    if name == "fsdp":
+        return ModelParallelStrategy(
+            data_parallel_size=world.size, tensor_parallel_size=1, save_distributed_checkpoint=False
+        )
+    return TimedDDP(times, "nccl" if device.startswith("cuda") else "gloo")
+
+
+def shard(model: nn.Module, mesh: Any) -> None:
+    """Keep the shard of this rank of every weight; a layer is gathered while it is computed."""
+    from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+
+    for layer in model.machine.layers:  # type: ignore[union-attr]
+        fully_shard(layer, mesh=mesh)
+        for name in ("forward_mean", "forward_class"):
+            register_fsdp_forward_method(layer, name)
+    fully_shard(model, mesh=mesh)
+
+
+def put_together(model: nn.Module, whole: nn.Module) -> None:
+    """Copy the weights of a sharded model into a whole one; all ranks call this at once."""
+    with torch.no_grad():
+        for piece, value in zip(model.state_dict().values(), whole.state_dict().values(), strict=True):
+            full: Any = getattr(piece, "full_tensor", lambda piece=piece: piece)()
+            value.copy_(full)
+
+
+class TimedDDP(DDPStrategy):
+    """DDP that notes the time of averaging gradients, including the wait for slower ranks.
+
+    The ranks begin with equal weights and statistics, so that none are sent.
+    """
+
+    def __init__(self, times: Times, backend: str) -> None:
+        super().__init__(process_group_backend=backend, broadcast_buffers=False, gradient_as_bucket_view=True)
+        self.times = times
+
+    def configure_ddp(self) -> None:
+        super().configure_ddp()
+        assert self.model is not None
+        # torch would refuse annotations that are postponed; a lambda has none.
+        self.model.register_comm_hook(self.times, lambda times, bucket: average(times, bucket))  # type: ignore[operator]
+
+
+def average(times: Times, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:  # type: ignore[name-defined]
+    """Average the gradients of a bucket over ranks, and note the time."""
+    began = time.perf_counter()
+    values = bucket.buffer().div_(dist.get_world_size())
+    work: Any = dist.all_reduce(values, async_op=True).get_future()
+
+    def note(future: Any) -> Tensor:
+        times.add({"communicating": time.perf_counter() - began})
+        values: Tensor = future.value()[0]
+        return values
+
+    averaged: torch.futures.Future[Tensor] = work.then(note)
+    return averaged

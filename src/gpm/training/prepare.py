@@ -75,7 +75,6 @@ class Training:
         return self.data.walked_graph(self.split)
 
     def build(self) -> Predicts:
-        """Build the model with fresh weights on its graph."""
         torch.manual_seed(self.config.seed)
         return build_predictor(
             self.config, self.graph, self.task.outputs, self.data.level, device=self.device,
@@ -96,7 +95,6 @@ class Training:
         return Learner(predictor, examples, config, world, workers, sharded, adaptation)
 
     def make_adaptation(self, data: DomainData) -> Adaptation:
-        """Make the terms that --adapt adds to the loss."""
         return Adaptation(self.config, data)
 
 
@@ -111,5 +109,4 @@ def selection_metric(config: Config) -> str:
 
 
 def draw_split(data: TaskData, config: Config) -> Split:
-    """Draw the split that the options name."""
     return data.make_split(config.seed, config.split, protocol=config.protocol, validate=config.validate)

@@ -40,7 +40,6 @@ class Trained:
 
 
 def announce(training: Training, predictor: Predicts) -> None:
-    """Print what is trained on what."""
     config, data, split = training.config, training.data, training.split
     shape = (config.layers, config.heads, config.width)
     size = next((f"size {name}, " for name, each in SIZES.items() if each == shape), "")

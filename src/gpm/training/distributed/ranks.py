@@ -86,15 +86,13 @@ class World:
 
     def in_turn(self, make: Callable[[], Any], wait: bool = True) -> Any:
         """Make something on rank 0 first, unless `wait` is false, so that the others find what it caches."""
-        if self.size == 1 or not wait:
-            return make()
-        if not self.leads:
+        if wait and not self.leads:
             self.share()
-            return make()
         try:
             return make()
         finally:
-            self.share()
+            if wait and self.leads:
+                self.share()
 
     def agree(self, fault: str = "") -> str:
         """Return the first error message of any rank on every rank; all wait for each other here."""

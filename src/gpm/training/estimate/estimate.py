@@ -53,7 +53,6 @@ class Memory:
 
     @property
     def total(self) -> float:
-        """Peak bytes."""
         return self.process + self.graph + self.weights + self.averaged + max(self.step, self.reading)
 
 

@@ -46,7 +46,6 @@ class Plan:
 
     @property
     def verdict(self) -> str:
-        """One sentence that tells whether it fits."""
         needed, there = self.found.memory.total / GB, self.memory / GB
         if self.fits:
             return f"It fits: {needed:.2f} GB of the {there:.2f} GB that a rank may take."
@@ -67,7 +66,6 @@ class Plan:
         }  # fmt: skip
 
     def describe(self) -> str:
-        """Return the prediction in a few lines."""
         team, config = self.found.team, self.found.subject.config
         kind, plural = ("process", "es") if team.device == "cpu" else ("GPU", "s")
         machines = f" on each of {team.machines} machines" if team.machines > 1 else ""
@@ -239,12 +237,10 @@ def largest_batch(config: Config, team: Team, memory: float, predict: Predict) -
 
 
 def show_bytes(size: float) -> str:
-    """Return bytes as GB or MB."""
     return f"{size / 1e9:.2f} GB" if size >= 1e7 else f"{size / 1e6:.2f} MB"
 
 
 def show_seconds(seconds: float) -> str:
-    """Return seconds as ms, s, min or h."""
     if seconds < 1:
         return f"{1000 * seconds:.3g} ms"
     if seconds < 120:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import statistics
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,7 +125,6 @@ class Bench:
         return {"reading": time.perf_counter() - began}
 
     def read_bytes(self, instances: int, patterns: int, maps: Any) -> int:
-        """Return the peak bytes of its tensors."""
         with LiveBytes() as live:
             self.read(instances, patterns, maps)
         return int(live.most)
@@ -135,50 +134,39 @@ def measure(subject: Subject, instances: int) -> Costs:
     """Measure a training of which a rank computes so many instances at once."""
     bench = Bench(subject)
     first = max(1, min(FIRST, instances // 2))
-    sizes, peaks, seconds = _measure_twice(bench.step, bench.step_bytes, first, instances, LONGEST)
-    lines: dict[str, Any] = {
-        key: _line(sizes, [each[key] for each in seconds]) for key in ("sampling", "gathering", "computing")
-    }
+    lines = _measure_twice(bench.step, bench.step_bytes, first, instances, LONGEST)
     return Costs(
-        parameters=bench.model.count_parameters(), step_bytes=_line(sizes, peaks), **lines,
-        updating=statistics.fmean(each["updating"] for each in seconds), flops=bench.flops(first),
+        bench.model.count_parameters(), lines["bytes"], lines["sampling"], lines["gathering"], lines["computing"],
+        updating=statistics.fmean((lines["updating"].low, lines["updating"].high)), flops=bench.flops(first),
         **_measure_reading(bench),
     )  # fmt: skip
 
 
 def _measure_reading(bench: Bench) -> dict[str, Any]:
-    """Measure what validation costs, by patterns."""
     subject, patterns = bench.subject, bench.learner.val_patterns
     count, _ = bench.predictor.portion(patterns)
     maps, held, mapping = _make_maps(bench, patterns, "val")
     most = held or _make_maps(bench, subject.config.pool, "test")[1]  # scoring at the end reads more
     whole = chunk(subject, count, subject.count("val"))
-    sizes, peaks, seconds = _measure_twice(
+    lines = _measure_twice(
         lambda size: bench.read(size, count, maps), lambda size: bench.read_bytes(size, count, maps),
-        max(1, min(4, whole // 2)), whole, LONGEST / 4,
+        max(1, min(4, whole // 2)), whole, LONGEST / 4, count,
     )  # fmt: skip
-    by_patterns = [size * count for size in sizes]
-    return {
-        "read_bytes": _line(by_patterns, peaks), "map_bytes": most, "mapping": mapping, "val_patterns": patterns,
-        "reading": _line(by_patterns, [each["reading"] for each in seconds]),
-    }  # fmt: skip
+    times = {"reading": lines["reading"], "mapping": mapping}
+    return {"read_bytes": lines["bytes"], "map_bytes": most, "val_patterns": patterns} | times
 
 
 def _measure_twice(
-    work: Callable[[int], dict[str, float]], count_bytes: Callable[[int], int], first: int, wanted: int, longest: float
-) -> tuple[list[int], list[int], list[dict[str, float]]]:
-    """Measure some work at a small size, and at the wanted or an affordable size; return sizes, bytes and seconds."""
+    work: Callable[[int], dict[str, float]], count_bytes: Callable[[int], int], first: int, wanted: int, longest: float,
+    unit: int = 1,
+) -> dict[str, Line]:  # fmt: skip
+    """Return bytes and seconds by `unit` times the size, from a small size and the wanted or an affordable one."""
     work(first)  # compiles, and makes the optimizer's state
     small, fastest = _repeat(lambda: work(first))
-    low = count_bytes(first)
-    large = _affordable(wanted, first, fastest, low, longest)
-    if large == first:
-        return [first, first], [low, low], [small, small]
-    return [first, large], [low, count_bytes(large)], [small, _repeat(lambda: work(large))[0]]
-
-
-def _line(sizes: list[int], values: Sequence[float]) -> Line:
-    return Line(sizes[0], values[0], sizes[1], values[1])
+    low = small | {"bytes": count_bytes(first)}
+    large = _affordable(wanted, first, fastest, low["bytes"], longest)
+    high = low if large == first else {"bytes": count_bytes(large)} | _repeat(lambda: work(large))[0]
+    return {key: Line(first * unit, low[key], large * unit, high[key]) for key in low}
 
 
 def _make_maps(bench: Bench, patterns: int, part: str) -> tuple[Any, int, float]:

@@ -84,7 +84,6 @@ class Subject(Training):
         return super().of(config, data, split, **more)
 
     def with_(self, **changes: Any) -> Subject:
-        """Return the same training with other options."""
         return replace(self, config=self.config.with_(**changes))
 
     def count(self, part: str) -> int:
@@ -116,7 +115,6 @@ class Subject(Training):
             return make_machine(self.config, self.table.spec(), self.task.outputs, self.data.level).count_parameters()
 
     def build(self) -> Predictor:
-        """Build the model with fresh weights on its graph."""
         config, level = self.config, self.data.level
         torch.manual_seed(config.seed)
         tokenizer = Tokenizer(

@@ -47,7 +47,6 @@ def is_comparable(config: Config, changed: list[str]) -> bool:
 
 
 def recipe_names() -> list[str]:
-    """Return the names of the recipes in the package."""
     files = resources.files("gpm.training.recipes").iterdir()
     return sorted(file.name[:-5] for file in files if file.name.endswith(".yaml"))
 

@@ -46,7 +46,6 @@ class Search:
         return len(finished(self.study))
 
     def announce(self) -> None:
-        """Print what is tuned on what."""
         data, split = self.bench.data, self.bench.split
         _log.info("%s: %s", data.title, data.graph.summary())
         _log.info("split %s: %d train, %d val (%s)", split.name, len(split.train), len(split.val), split.digest)
@@ -64,7 +63,6 @@ class Search:
                 raise GpmError(f"All {len(ended)} trials failed: {reasons.pop()}")
 
     def try_one(self, deadline: float) -> None:
-        """Run one trial and record its outcome."""
         began, course, report = monotonic(), Course(), self.report
         trial = ask(self.study, report.space, report.base, self.startup)
 

@@ -125,7 +125,6 @@ class Space:
 
     @property
     def digest(self) -> str:
-        """Digest of the space, 16 hex digits."""
         return hashlib.sha256(json.dumps(self.facts(), sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -121,7 +121,6 @@ class Report:
         return lines
 
     def draw(self) -> None:
-        """Draw the validation figures of the trials in their order."""
         kind = METRICS[self.base.metric]
         trials = [t for t in self.study.get_trials(deepcopy=False) if t.state.is_finished() and t.value is not None]
         done = [t for t in trials if t.state == TrialState.COMPLETE]
