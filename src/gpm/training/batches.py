@@ -74,10 +74,7 @@ class Batches(Sampler[Draw]):
 
 
 class Examples:
-    """Instances by their ids, as a model reads them, with their targets.
-
-    A training step on links reads as many non-edges beside the edges, drawn afresh for every step from the seed.
-    """
+    """Instances by their ids, with their targets; a step on links reads as many non-edges, drawn afresh every time."""
 
     def __init__(self, data: TaskData, task: Task, split: Split, seed: int) -> None:
         self.data, self.task, self.split, self.seed = data, task, split, seed
@@ -133,10 +130,7 @@ class Times:
             self.seconds[name] += value
 
     def shares(self) -> dict[str, float]:
-        """Return each as a share of the wall-clock time; communication is counted as computing, too.
-
-        With workers, sampling and gathering run beside the computing, and delay it by the waiting.
-        """
+        """Return each as a share of the wall-clock time; workers and communication run beside the computing."""
         spent = self.seconds["total"]
         return {name: round(value / spent, 4) for name, value in self.seconds.items() if spent and name != "total"}
 
@@ -166,10 +160,9 @@ class Prepared(Dataset[Batch]):
 
 
 class Loader:
-    """Loads the batches of one epoch after the other, prepared here or by worker processes ahead of time.
+    """Loads the batches of one epoch after the other, prepared here or by workers (fork or spawn) ahead of time.
 
-    Nothing begins before the first batch is taken, since Lightning sets the epoch only then. `start` is how a worker
-    begins, fork or spawn.
+    Nothing begins before the first batch is taken, since Lightning sets the epoch only then.
     """
 
     def __init__(self, dataset: Prepared, sampler: Batches, workers: int = 0, start: str | None = None) -> None:

@@ -170,8 +170,7 @@ class KeepBest(Resumed):
 class SaveState(Resumed, Checkpoint):
     """Saves the state to resume from at the end of epochs, as often as saving is cheap beside training.
 
-    Ctrl-C (or SIGTERM) lets the epoch end, saves and stops. Rank 0 decides when to save, and all ranks stop if one is
-    asked to.
+    Ctrl-C (or SIGTERM) on any rank lets the epoch end, saves and stops them all. Rank 0 decides when to save.
     """
 
     kept = ("stopped",)

@@ -232,10 +232,7 @@ def put_together(model: nn.Module, whole: nn.Module) -> None:
 
 
 class TimedDDP(DDPStrategy):
-    """DDP that notes the time of averaging gradients, including the wait for slower ranks.
-
-    The ranks begin with equal weights and statistics, so that none are sent.
-    """
+    """DDP from equal weights and statistics that notes the time of averaging gradients, with the wait for others."""
 
     def __init__(self, times: Times, backend: str) -> None:
         super().__init__(process_group_backend=backend, broadcast_buffers=False, gradient_as_bucket_view=True)
@@ -252,12 +249,10 @@ def average(times: Times, bucket: dist.GradBucket) -> torch.futures.Future[torch
     """Average the gradients of a bucket over ranks, and note the time."""
     began = time.perf_counter()
     values = bucket.buffer().div_(dist.get_world_size())
-    work: Any = dist.all_reduce(values, async_op=True).get_future()
+    work: torch.futures.Future[Any] = dist.all_reduce(values, async_op=True).get_future()
 
-    def note(future: Any) -> Tensor:
+    def note(future: Any) -> Any:
         times.add({"communicating": time.perf_counter() - began})
-        values: Tensor = future.value()[0]
-        return values
+        return future.value()[0]
 
-    averaged: torch.futures.Future[Tensor] = work.then(note)
-    return averaged
+    return work.then(note)

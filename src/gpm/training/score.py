@@ -83,16 +83,6 @@ def score_run(job: Job, run: Run, trained: Trained) -> None:
 
     logits = read_held_out(job, run.split, run.predictor)
     scores = {name: run.score(name, logits[name]) for name in ("val", "test")}
-    _keep_predictions(run, logits)
-    content = _make_result(job, run, trained, scores)
-    paper = job.recipe.beside_paper(run.config)
-    write_card(run, content, paper, job.recipe.note)
-    write_json(run.folder / RESULT, content)  # last: what has a result is trained and scored
-    _report(job, run, trained, content, paper)
-
-
-def _keep_predictions(run: Run, logits: dict[str, torch.Tensor]) -> None:
-    """Write the predictions of the test split, or of a target without labels."""
     ids, kept = run.split.test, logits["test"]
     if isinstance(run.data, DomainData) and "target" in logits:
         ids, kept = run.data.nodes(away=True), logits["target"]
@@ -100,6 +90,11 @@ def _keep_predictions(run: Run, logits: dict[str, torch.Tensor]) -> None:
         run.describe(ids, kept).save(run.folder / PREDICTIONS)
     else:
         _log.info(f"predictions of more than {MOST_PREDICTIONS:,} instances are not kept; see gpm predict --shard")
+    content = _make_result(job, run, trained, scores)
+    paper = job.recipe.beside_paper(run.config)
+    write_card(run, content, paper, job.recipe.note)
+    write_json(run.folder / RESULT, content)  # last: what has a result is trained and scored
+    _report(job, run, trained, content, paper)
 
 
 def _make_result(job: Job, run: Run, trained: Trained, scores: dict[str, dict[str, float]]) -> dict[str, Any]:

@@ -95,8 +95,7 @@ def summarise(runs: list[Run], recipe: Recipe, seconds: float) -> dict[str, Any]
     first = runs[0].config
     metric, kind = first.metric, METRICS[first.metric]
     values = [kind.scaled(r["test"][metric]) for r in results]
-    seed = results[0]["seed"]
-    protocol = results[0]["protocol"].replace(f"seed {seed}", "seed as listed")
+    protocol = results[0]["protocol"].replace(f"seed {results[0]['seed']}", "seed as listed")
     if (fold := re.search(r"fold \d+ of (\d+)", protocol)) and int(fold[1]) == len(runs):
         protocol = protocol.replace(fold[0], f"each of {fold[1]} folds")
     paper = (recipe.paper_mean, recipe.paper_std) if is_comparable(first, recipe.changed) else (None, None)
@@ -119,13 +118,9 @@ def _summarise_other(results: list[dict[str, Any]], metric: str) -> dict[str, An
     if any("other" not in result for result in results):
         return {}
     values = [METRICS[metric].scaled(result["other"]["test"][metric]) for result in results]
-    return {
-        "chosen_on": results[0]["chosen_on"],
-        "other": {
-            "chosen_on": results[0]["other"]["chosen_on"], "values": values, **_mean_and_std(values, metric),
-            "best_epochs": [result["other"]["best_epoch"] for result in results],
-        },
-    }  # fmt: skip
+    other = {"chosen_on": results[0]["other"]["chosen_on"], "values": values, **_mean_and_std(values, metric)}
+    epochs = [result["other"]["best_epoch"] for result in results]
+    return {"chosen_on": results[0]["chosen_on"], "other": other | {"best_epochs": epochs}}
 
 
 def _mean_and_std(values: list[float], metric: str) -> dict[str, float]:

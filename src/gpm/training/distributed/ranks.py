@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.distributed as dist
@@ -42,7 +42,6 @@ class World:
 
     @property
     def leads(self) -> bool:
-        """True for the rank that decides and writes."""
         return self.rank == 0
 
     def share(self, value: Any = None) -> Any:
@@ -54,10 +53,7 @@ class World:
         return held[0]
 
     def join(self, rows: Tensor, total: int, *, everywhere: bool = True) -> Tensor:
-        """Return the rows `[total, ...]` of all ranks in order, of which rank r has every `size`-th from r on.
-
-        With `everywhere` false only rank 0 gets all of them, and the others get their own back.
-        """
+        """Return the rows `[total, ...]` of all ranks in order, of which rank r has every `size`-th from r on."""
         if self.size == 1:
             return rows
         mine = rows.new_zeros(-(-total // self.size), *rows.shape[1:])
@@ -67,7 +63,7 @@ class World:
             _call(dist.all_gather, parts, mine)
         else:
             _call(dist.gather, mine, parts, dst=0)
-        return rows if parts is None else torch.stack(parts, 1).flatten(0, 1)[:total]
+        return rows if parts is None else torch.stack(parts, 1).flatten(0, 1)[:total]  # their own, but for rank 0
 
     def add_up(self, value: Tensor) -> Tensor:
         """Return the sum of a tensor over all ranks, on the host."""
@@ -106,35 +102,32 @@ class World:
 ALONE = World()
 
 
-class _State:
-    control: Any = None  # process group with a long timeout, for all but training steps
-    ordered = False  # the other ranks carry out an order, and do not listen for the next
-
-
-_state = _State()
+class _State:  # of this process among the others
+    control: ClassVar[Any] = None  # process group with a long timeout, for all but training steps
+    ordered: ClassVar[bool] = False  # the other ranks carry out an order, and do not listen for the next
 
 
 @contextmanager
 def ordering() -> Iterator[None]:
     """Note that the other ranks do not listen while the block runs, nor after an error in it: they see that we end."""
-    _state.ordered = True
+    _State.ordered = True
     yield
-    _state.ordered = False
+    _State.ordered = False
 
 
 def release() -> None:
     """Note that the other ranks have ended their order, and listen again."""
-    _state.ordered = False
+    _State.ordered = False
 
 
 def listen() -> bool:  # whether the other ranks do
-    return not _state.ordered
+    return not _State.ordered
 
 
 def _call(collective: Callable[..., Any], *arguments: Any, **options: Any) -> None:
     """Call a function of all ranks; raise a LostError in place of the connection's error if another rank is gone."""
     try:
-        collective(*arguments, **options, group=_state.control)
+        collective(*arguments, **options, group=_State.control)
     except RuntimeError as error:
         if is_lost(error):
             raise LostError("Another rank has ended.") from None
@@ -142,7 +135,6 @@ def _call(collective: Callable[..., Any], *arguments: Any, **options: Any) -> No
 
 
 def is_lost(error: BaseException) -> bool:
-    """Return whether an error means that another rank is gone."""
     words = ("connection", "peer", "gloo", "nccl", "timed out", "timeout", "socket")
     return isinstance(error, LostError) or (
         isinstance(error, RuntimeError) and any(word in str(error).lower() for word in words)
@@ -173,10 +165,10 @@ def joined(device: str) -> Iterator[World]:
         raise LostError(f"Rank {world.rank} cannot reach the others ({str(error).splitlines()[0]}).") from None
     try:
         release()
-        _state.control = dist.new_group(backend="gloo", timeout=PATIENCE)
+        _State.control = dist.new_group(backend="gloo", timeout=PATIENCE)
         yield world
     finally:
-        _state.control = None
+        _State.control = None
         dist.destroy_process_group()
 
 

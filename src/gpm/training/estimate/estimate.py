@@ -92,7 +92,6 @@ class Estimate:
     times: Times
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for a file."""
         memory = asdict(self.memory) | {"total": self.memory.total}
         return {
             "data": self.subject.data.title, "options": self.subject.config.to_dict(), "team": asdict(self.team),

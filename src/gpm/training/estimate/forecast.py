@@ -57,7 +57,6 @@ class Plan:
         return f"{begin}; {self.remedy.flags} would make it fit, with {total / GB:.2f} GB{instead}."
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for a file."""
         best = self.remedy
         return self.found.to_dict() | {
             "memory_of_a_rank": round(self.memory), "fits": self.fits,
@@ -173,7 +172,6 @@ def _check_size(subject: Subject) -> None:
 
 
 def _note(found: Estimate) -> list[str]:
-    """Return caveats about what was not measured."""
     notes, team, subject = [], found.team, found.subject
     if team.device == "cuda":
         notes.append("Times on a GPU are rough: they are not measured, but computed from a stated peak, see --peak.")
@@ -202,16 +200,14 @@ def find_remedy(config: Config, team: Team, memory: float, predict: Predict) -> 
 
 def _candidates(config: Config, team: Team) -> Iterator[tuple[list[str], dict[str, Any], Team]]:
     """Yield flags, options and ranks to try, each with more and more parts of a step."""
-    saving, flag = {"checkpointing": True}, [] if config.checkpointing else ["--checkpointing"]
-    yield [], {}, team
-    if flag:
-        yield flag, saving, team
+    teams: list[tuple[list[str], Team]] = [([], team)]
     whole = config.average or config.compile or config.precision == "16-mixed"  # which forbid a sharded model
     if team.ranks > 1 and team.strategy == "ddp" and not whole:
-        sharded = replace(team, strategy="fsdp")
-        yield ["--strategy fsdp"], {}, sharded
-        if flag:
-            yield ["--strategy fsdp", *flag], saving, sharded
+        teams.append((["--strategy fsdp"], replace(team, strategy="fsdp")))
+    for flags, who in teams:
+        yield flags, {}, who
+        if not config.checkpointing:
+            yield [*flags, "--checkpointing"], {"checkpointing": True}, who
     for size in reversed(SIZES):
         if SIZES[size][0] * SIZES[size][2] ** 2 < (config.layers or 0) * (config.width or 0) ** 2:
             yield [f"--model {size}"], {"size": size}, team

@@ -54,7 +54,6 @@ def find_constants(threads: int, again: bool = False) -> Constants:
 
 
 def find_costs(subject: Subject, instances: int, threads: int, again: bool = False) -> Costs:
-    """Return the costs of a training, measured if they are not cached."""
     return _cached(_digest(subject, instances), threads, again, Costs, lambda: measure(subject, instances))
 
 

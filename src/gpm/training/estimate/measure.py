@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -189,12 +190,10 @@ def chunk(subject: Subject, patterns: int, instances: int) -> int:
 
 
 def _affordable(wanted: int, first: int, seconds: float, size: float, longest: float) -> int:
-    """Return the largest size up to the wanted one that takes neither long nor much memory.
-
-    It is four times the first size at least, if memory allows: a line through close sizes would follow noise.
-    """
+    """Return the largest size up to the wanted one that takes neither long nor much memory."""
     room = available_bytes() / 4 or 2**31
     most = first * min(longest / max(seconds, 1e-9), room / max(size, 1))
+    # Four times the first size at least, if memory allows: a line through close sizes would follow noise.
     return max(first, min(wanted, max(int(most), 4 * first if size < room / 8 else 0)))
 
 
@@ -242,24 +241,15 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.now -= size
 
 
-def peak_bytes() -> int:
-    """Return the peak memory of this process; 0, here and below, where the system does not tell."""
-    return _read("/proc/self/status", "VmHWM:")
-
-
-def private_bytes() -> int:
-    """Return the memory of this process, without mapped files."""
-    return _read("/proc/self/status", "RssAnon:")
-
-
-def available_bytes() -> int:
-    """Return the memory of this computer that is free or can be freed."""
-    return _read("/proc/meminfo", "MemAvailable:")
-
-
 def _read(path: str, name: str) -> int:
+    """Return a number of bytes; 0 where the system does not tell."""
     try:
         lines = Path(path).read_text(encoding="ascii").splitlines()
     except OSError:
         return 0
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith(name)), 0)
+
+
+peak_bytes = partial(_read, "/proc/self/status", "VmHWM:")  # of this process so far
+private_bytes = partial(_read, "/proc/self/status", "RssAnon:")  # of this process, without mapped files
+available_bytes = partial(_read, "/proc/meminfo", "MemAvailable:")  # of this computer, free or to be freed

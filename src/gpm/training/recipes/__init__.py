@@ -26,7 +26,6 @@ class Recipe:
     changed: list[str] = field(default_factory=list)  # options that the user changed
 
     def facts(self) -> dict[str, Any]:
-        """Return all but the options as plain values."""
         return {key: value for key, value in asdict(self).items() if key != "config"}
 
     def beside_paper(self, config: Config) -> str:

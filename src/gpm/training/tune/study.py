@@ -60,7 +60,11 @@ def alone(folder: Path) -> Iterator[None]:
     """Lock a folder while the block runs; the lock ends with the process."""
     if not os.access(folder, os.W_OK):
         raise GpmError(f"{folder} cannot be written to; name another folder with -o.")
-    _check_beside(folder)
+    for path in (folder / f"{FILE}{more}" for more in ("", "-wal", "-shm", "-journal")):
+        if path.is_symlink() or path.exists():  # links and journals could make SQLite touch other files
+            check_plain(path)
+            if path.name.endswith("-journal"):
+                raise GpmError(f"{path} was not written by gpm tune; remove it, or {LATER}.")
     with ExitStack() as stack:
         try:
             busy = f"Another process tunes in {folder}; wait for it, or name another folder with -o."
@@ -135,15 +139,6 @@ def _storage(path: Path) -> Iterator[RDBStorage]:
 
 def _unreadable(path: Path, error: Exception) -> GpmError:
     return GpmError(f"{path} cannot be read as a study ({type(error).__name__}); {LATER}.")
-
-
-def _check_beside(folder: Path) -> None:
-    """Refuse what could make SQLite touch other files: links, and a journal, which it would play back."""
-    for path in (folder / f"{FILE}{more}" for more in ("", "-wal", "-shm", "-journal")):
-        if path.is_symlink() or path.exists():
-            check_plain(path)
-            if path.name.endswith("-journal"):
-                raise GpmError(f"{path} was not written by gpm tune; remove it, or {LATER}.")
 
 
 def _check_file(path: Path) -> None:
