@@ -56,13 +56,7 @@ class Reverse(torch.autograd.Function):
 
 
 class Adaptation(nn.Module):
-    """Terms that are added to the loss of a step.
-
-    Args:
-        config: Options: the methods and their weights.
-        data: The two domains.
-        modes: Eigenvectors of the graph `[N, k]` for ssreg; computed by default.
-    """
+    """Terms that are added to the loss of a step; ssreg computes the eigenvectors `modes` `[N, k]` unless given."""
 
     modes: Tensor
 
@@ -82,13 +76,7 @@ class Adaptation(nn.Module):
             self.register_buffer("modes", torch.tensor(modes), persistent=False)
 
     def forward(self, embedding: Tensor, nodes: Tensor, progress: float) -> dict[str, Tensor]:
-        """Return the terms that are added to a loss, each with its weight.
-
-        Args:
-            embedding: Embeddings of b nodes of the source and b of the target `[2b, d]`.
-            nodes: Their ids `[2b]`.
-            progress: Share of the training that is done.
-        """
+        """Return the weighted terms for b nodes of the source and b of the target: embeddings `[2b, d]`, ids `[2b]`."""
         terms = {}
         if self.classifier is not None:
             strength = self.config.dann_weight * ramp(progress)

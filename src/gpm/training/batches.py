@@ -41,13 +41,8 @@ class Draw:
 class Batches(Sampler[Draw]):
     """Samples the steps of an epoch; the shuffle is a pure function of (seed, pass), so that a resumed run is the same.
 
-    Args:
-        count: Instances of the training split.
-        size: Instances per step, over all ranks and parts.
-        seed: Seed of the shuffles.
-        steps: Steps of an epoch; 0 for one pass over all instances. The next epoch continues an unfinished pass.
-        rank, ranks: The share of a step's instances that is ours.
-        parts: Number of parts in which a step is computed.
+    A step has `size` of the `count` instances of the training split, over all ranks and the parts in which it is
+    computed. An epoch of 0 `steps` is one pass; after one of other length the next continues the unfinished pass.
     """
 
     def __init__(
@@ -58,8 +53,7 @@ class Batches(Sampler[Draw]):
         self.per_pass = math.ceil(count / size)
         self.steps = steps or self.per_pass
 
-    def set_epoch(self, epoch: int) -> None:
-        """Set the epoch that begins; Lightning calls this."""
+    def set_epoch(self, epoch: int) -> None:  # Lightning calls this
         self.epoch = epoch
 
     def __len__(self) -> int:
@@ -80,10 +74,7 @@ class Batches(Sampler[Draw]):
 
 
 class Examples:
-    """Instances by their ids, as a model reads them, with their targets.
-
-    A training step on links reads as many non-edges beside the edges, drawn afresh for every step from the seed.
-    """
+    """Instances by their ids, with their targets; a step on links reads as many non-edges, drawn afresh every time."""
 
     def __init__(self, data: TaskData, task: Task, split: Split, seed: int) -> None:
         self.data, self.task, self.split, self.seed = data, task, split, seed
@@ -94,7 +85,6 @@ class Examples:
         return ids if self.pairs is None else self.pairs[ids], self.task.targets[ids]
 
     def draw(self, ids: Tensor, turn: int) -> tuple[Tensor, Tensor]:
-        """Return the examples of a training step, and their targets."""
         inputs, targets = self.take(ids)
         if not isinstance(self.data, LinkData):
             return inputs, targets
@@ -123,7 +113,6 @@ class Batch:
     inputs: Tensor | None = None  # instances; some without a target may follow those that have one
 
     def to(self, device: torch.device | str) -> Batch:
-        """Return the same batch on another device."""
         content = self.content.to(device) if hasattr(self.content, "to") else self.content
         return replace(self, content=content, targets=self.targets.to(device, non_blocking=True))
 
@@ -137,21 +126,15 @@ class Times:
         self.per_step = 0.0  # the median of the last epoch
 
     def add(self, seconds: dict[str, float]) -> None:
-        """Add the seconds of some work."""
         for name, value in seconds.items():
             self.seconds[name] += value
 
     def shares(self) -> dict[str, float]:
-        """Return each as a share of the wall-clock time.
-
-        With workers, sampling and gathering run beside the computing, and delay it by the waiting; without workers
-        there is no waiting. Communication may run beside the computing, too, in which it is counted.
-        """
+        """Return each as a share of the wall-clock time; workers and communication run beside the computing."""
         spent = self.seconds["total"]
         return {name: round(value / spent, 4) for name, value in self.seconds.items() if spent and name != "total"}
 
     def describe(self, workers: int, ranks: int) -> str:
-        """Return the shares in words."""
         shares = dict.fromkeys(self.seconds, 0.0) | self.shares()
         parts = [f"computing {shares['computing']:.0%}"]
         if ranks > 1:
@@ -177,10 +160,9 @@ class Prepared(Dataset[Batch]):
 
 
 class Loader:
-    """Loads the batches of one epoch after the other, prepared here or by worker processes ahead of time.
+    """Loads the batches of one epoch after the other, prepared here or by workers (fork or spawn) ahead of time.
 
-    Nothing begins before the first batch is taken, since Lightning sets the epoch only then. `start` is how a worker
-    begins, fork or spawn.
+    Nothing begins before the first batch is taken, since Lightning sets the epoch only then.
     """
 
     def __init__(self, dataset: Prepared, sampler: Batches, workers: int = 0, start: str | None = None) -> None:

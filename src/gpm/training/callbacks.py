@@ -96,26 +96,34 @@ class AtomicCheckpoints(TorchCheckpointIO):
             except Exception as error:  # whatever a damaged file makes torch raise
                 reason = str(error).rstrip(".") if isinstance(error, GpmError) else type(error).__name__
                 checkpoint = f"{path} cannot be read ({reason}); remove it to train anew."
-        checkpoint = self.world.share(checkpoint)
-        if isinstance(checkpoint, str):
-            raise GpmError(checkpoint)
-        content: dict[str, Any] = checkpoint
+        content: dict[str, Any] | str = self.world.share(checkpoint)
+        if isinstance(content, str):
+            raise GpmError(content)
         return content
 
 
-class History(Callback):
+class Resumed(Callback):
+    """A callback of which a checkpoint keeps some attributes."""
+
+    kept: tuple[str, ...]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.kept}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        for name in self.kept:
+            setattr(self, name, state_dict[name])
+
+
+class History(Resumed):
     """Writes one row per epoch to `metrics.csv`; a resumed run adds to the rows that it had."""
+
+    kept = ("rows",)
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.rows: list[dict[str, float]] = []
         self._began = self._before = 0.0
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"rows": self.rows}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.rows = [dict(row) for row in state_dict["rows"]]
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self._began = time.monotonic()
@@ -125,21 +133,21 @@ class History(Callback):
         scores = {name: round(float(value), 6) for name, value in trainer.callback_metrics.items()}
         seconds = round(self._before + time.monotonic() - self._began, 2)
         rate = trainer.optimizers[0].param_groups[0]["lr"]
-        self.rows.append(
-            {"epoch": trainer.current_epoch + 1, "step": trainer.global_step, "seconds": seconds, "lr": rate} | scores
-        )
+        row = {"epoch": trainer.current_epoch + 1, "step": trainer.global_step, "seconds": seconds, "lr": rate}
+        self.rows.append(row | scores)
         if not trainer.is_global_zero:
             return
-        columns = list(dict.fromkeys(key for row in self.rows for key in row))
         text = io.StringIO()
-        writer = csv.DictWriter(text, columns, lineterminator="\n")
+        writer = csv.DictWriter(text, dict.fromkeys(key for row in self.rows for key in row), lineterminator="\n")
         writer.writeheader()
         writer.writerows(self.rows)
         write_text(self.path, text.getvalue())
 
 
-class KeepBest(Callback):
+class KeepBest(Resumed):
     """Calls `save` with the model whenever the metric of a split is better than ever before."""
+
+    kept = ("best", "epoch")
 
     def __init__(self, metric: str, save: Callable[[torch.nn.Module], None], part: str = "val") -> None:
         self.metric, self.save, self.part = f"{part}_{metric}", save, part
@@ -150,12 +158,6 @@ class KeepBest(Callback):
     def state_key(self) -> str:
         return "KeepBest" if self.part == "val" else f"KeepBest {self.part}"
 
-    def state_dict(self) -> dict[str, Any]:
-        return {"best": self.best, "epoch": self.epoch}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.best, self.epoch = state_dict["best"], state_dict["epoch"]
-
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         value = float(trainer.callback_metrics[self.metric]) * self.sign
         if value > self.best:
@@ -165,22 +167,17 @@ class KeepBest(Callback):
                 self.save(pl_module.final_model)
 
 
-class SaveState(Checkpoint):
+class SaveState(Resumed, Checkpoint):
     """Saves the state to resume from at the end of epochs, as often as saving is cheap beside training.
 
-    Ctrl-C (or SIGTERM) lets the epoch end, saves and stops. Rank 0 decides when to save, and all ranks stop if one is
-    asked to.
+    Ctrl-C (or SIGTERM) on any rank lets the epoch end, saves and stops them all. Rank 0 decides when to save.
     """
+
+    kept = ("stopped",)
 
     def __init__(self, path: Path, world: World = ALONE) -> None:
         self.path, self.world, self.stopped, self._next = path, world, False, 0.0
         self.stop = Stop(world, "\nfinishing the epoch, then saving; press Ctrl-C again to stop at once")
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"stopped": self.stopped}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.stopped = state_dict["stopped"]
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self.stop.listen()
@@ -206,8 +203,8 @@ class Progress(Callback):
 
     def __init__(self, metric: str, show: bool = True, every: float = 20.0) -> None:
         self.metric, self.kind, self.show, self.every = f"val_{metric}", METRICS[metric], show, every
-        self.best: float | None = None
         self._bar: Any = None
+        self.best: float | None = None
         self._logged = 0.0
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -219,10 +216,9 @@ class Progress(Callback):
         if self._bar is None:
             return
         loss, value = (float(trainer.callback_metrics[name]) for name in ("train_loss", self.metric))
-        better = max if self.kind.larger else min
-        self.best = value if self.best is None else better(self.best, value)
-        shown, best = self.kind.show(value), self.kind.show(self.best)
-        self._bar.set_postfix_str(f"loss {loss:.3f}, val {shown}, best {best}")
+        self.best = value if self.best is None else (max if self.kind.larger else min)(self.best, value)
+        shown = self.kind.show(value)
+        self._bar.set_postfix_str(f"loss {loss:.3f}, val {shown}, best {self.kind.show(self.best)}")
         self._bar.update(1)
         epoch = trainer.current_epoch + 1
         if self._bar.disable and (time.monotonic() - self._logged > self.every or epoch == trainer.max_epochs):

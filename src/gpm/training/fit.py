@@ -20,24 +20,14 @@ from gpm.io.archives import check_zip
 from gpm.io.atomic import write_json
 from gpm.io.environment import describe_environment
 from gpm.io.manifest import write_checksums
-from gpm.io.run_files import (
-    CONFIG,
-    ENVIRONMENT,
-    HISTORY,
-    MODEL,
-    RESULT,
-    SPLIT,
-    STATE,
-    WEIGHTS,
-    write_config,
-)
+from gpm.io.run_files import CONFIG, ENVIRONMENT, HISTORY, MODEL, RESULT, SPLIT, STATE, WEIGHTS, write_config
 from gpm.nn.predictor import Predicts
 from gpm.run.run import Run
 from gpm.run.workplace import PART, is_complete, target_of
 from gpm.tasks.metrics import METRICS
 from gpm.training.distributed.ranks import ALONE, LostError, World, is_lost, ordering, release, silenced
 from gpm.training.prepare import Job, Training, draw_split, selection_metric
-from gpm.training.score import OTHER, Trained, add_baselines, announce, read_held_out, read_other, score_run
+from gpm.training.score import OTHER, Trained, add_baselines, announce, read_held_out, read_splits, score_run
 
 if TYPE_CHECKING:
     import lightning.pytorch as pl
@@ -92,7 +82,7 @@ def follow(order: Order, data: TaskData, world: World, device: str) -> None:
         return
     read_held_out(job, order.split, predictor)
     if isinstance(order.split, DomainSplit) and trained.other_epoch:
-        read_other(job, order.split, predictor)
+        read_splits(job, order.split, predictor, "other", "test")
 
 
 def _begin(job: Job, split: Split) -> None:
@@ -135,8 +125,7 @@ def _fit(job: Job, training: Training, predictor: Predicts, saved: bool) -> Run:
         release()
         raise GpmError("The validation score was never a number: the training diverged; lower --lr.")
     load_weights(predictor.model, folder / WEIGHTS)
-    loaded = Loaded(job.config, training.split, training.task, predictor)
-    run = Run(folder, data, job.device, loaded=loaded)
+    run = Run(folder, data, job.device, loaded=Loaded(job.config, training.split, training.task, predictor))
     score_run(job, run, trained)
     return run
 
@@ -144,18 +133,17 @@ def _fit(job: Job, training: Training, predictor: Predicts, saved: bool) -> Run:
 def _train(job: Job, training: Training, predictor: Predicts, saved: bool) -> Trained:
     """Fit a model with Lightning on every rank, from the saved state if there is one."""
     from gpm.training.callbacks import AtomicCheckpoints, History, KeepBest, Progress, SaveState, StoppedError
-    from gpm.training.distributed.strategies import make_strategy
+    from gpm.training.lightning_module import make_strategy
 
-    config, folder, world = job.config, job.folder, job.world
+    config, folder, world, metric = job.config, job.folder, job.world, selection_metric(job.config)
     learner = training.make_learner(predictor, world, job.workers, job.strategy == "fsdp")
     history, state = History(folder / HISTORY), SaveState(folder / STATE, world)
-    best = KeepBest(selection_metric(config), lambda model: save_weights(model, folder / WEIGHTS))
-    other = KeepBest(selection_metric(config), lambda model: save_weights(model, folder / OTHER), "other")
-    both = isinstance(training.split, DomainSplit)
+    best = KeepBest(metric, lambda model: save_weights(model, folder / WEIGHTS))
+    other = KeepBest(metric, lambda model: save_weights(model, folder / OTHER), "other")
+    keep = [best, other] if isinstance(training.split, DomainSplit) else [best]
     with calm():
         trainer = make_trainer(
-            config, job.device, world,
-            callbacks=[history, best, *([other] if both else []), Progress(config.metric, not job.quiet), state],
+            config, job.device, world, callbacks=[history, *keep, Progress(config.metric, not job.quiet), state],
             strategy=make_strategy(job.strategy, world, job.device, learner.times),
             logger=_make_tracker(job), plugins=[AtomicCheckpoints(world)], default_root_dir=folder,
         )  # fmt: skip
@@ -181,7 +169,6 @@ def _train(job: Job, training: Training, predictor: Predicts, saved: bool) -> Tr
 
 
 def make_trainer(config: Config, device: str, world: World = ALONE, *, callbacks: list[Any], **more: Any) -> pl.Trainer:
-    """Make the Lightning trainer of a training or of a trial."""
     import lightning.pytorch as pl
     from lightning.pytorch.callbacks import EarlyStopping
 
@@ -191,21 +178,12 @@ def make_trainer(config: Config, device: str, world: World = ALONE, *, callbacks
         callbacks = [EarlyStopping(f"val_{metric}", mode=mode, patience=config.patience), *callbacks]
     kind, _, index = device.partition(":")
     return pl.Trainer(
-        accelerator=kind,
-        devices=world.local_size if world.size > 1 else [int(index)] if index else 1,
-        num_nodes=world.size // world.local_size,
-        accumulate_grad_batches=config.accumulate,
-        precision=config.precision,
-        max_epochs=config.epochs,
-        gradient_clip_val=config.clip,
-        callbacks=callbacks,
-        num_sanity_val_steps=0,
-        log_every_n_steps=1,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        use_distributed_sampler=False,
-        **more,
-    )
+        accelerator=kind, devices=world.local_size if world.size > 1 else [int(index)] if index else 1,
+        num_nodes=world.size // world.local_size, accumulate_grad_batches=config.accumulate,
+        precision=config.precision, max_epochs=config.epochs, gradient_clip_val=config.clip, callbacks=callbacks,
+        num_sanity_val_steps=0, log_every_n_steps=1, enable_progress_bar=False, enable_model_summary=False,
+        use_distributed_sampler=False, **more,
+    )  # fmt: skip
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The Lightning module: training steps, validation, optimizer and schedule."""
+"""The Lightning module: training steps, validation, optimizer and schedule; strategies that keep ranks equal."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 import lightning.pytorch as pl
 import numpy as np
 import torch
+import torch.distributed as dist
+from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy, Strategy
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
@@ -32,17 +34,8 @@ class Learner(pl.LightningModule):
 
     The random bits of a step (dropout, sign flips, non-edges) are a function of (seed, step, index in the batch), its
     patterns of (seed, instance, step): a resumed run continues exactly as it would have, and ranks, parts and workers
-    change nothing but the order in which gradients are added up.
-
-    Args:
-        predictor: Model on its graph.
-        examples: Instances and targets.
-        config: Options.
-        world: The ranks that train together.
-        workers: Processes that draw and gather ahead; 0 for none.
-        sharded: Each rank keeps a shard of weights, gradients and the optimizer's state; the predictor's model is
-            whole, and gets the weights for validation.
-        adaptation: Terms that are added to the loss to adapt to another domain.
+    change nothing but the order in which gradients are added up. With `sharded` each rank keeps a shard of weights,
+    gradients and the optimizer's state; the predictor's model is whole, and gets the weights for validation.
     """
 
     def __init__(
@@ -60,16 +53,15 @@ class Learner(pl.LightningModule):
         self.sharded = sharded and world.size > 1
         self.model = copy.deepcopy(predictor.model) if self.sharded else predictor.model
         self.averaged = copy.deepcopy(predictor.model).requires_grad_(False) if config.average else None
-        self.predictor, self.examples, self.config = predictor, examples, config
+        self.predictor, self.examples, self.config, self.world = predictor, examples, config, world
         self.task, self.split = examples.task, examples.split
-        self.world = world
-        self._batches = Batches(
+        batches = Batches(
             len(self.split.train), config.batch, config.seed,
             steps=config.epoch_steps, rank=world.rank, ranks=world.size, parts=config.accumulate,
         )  # fmt: skip
-        self.steps_per_epoch = self._batches.steps
+        self.steps_per_epoch = batches.steps
         reader = getattr(predictor, "reader", predictor)  # what a worker needs, without the model
-        self.loader = Loader(Prepared(examples, reader.prepare), self._batches, workers)
+        self.loader = Loader(Prepared(examples, reader.prepare), batches, workers)
         self.times, self._cut = Times(), False
         self._lost, self._read, self._began = torch.zeros(()), 0, 0.0
         self._compiled = [torch.compile(self.model, dynamic=True)] if config.compile else []  # in a list: no submodule
@@ -78,14 +70,10 @@ class Learner(pl.LightningModule):
     def final_model(self) -> nn.Module:
         """Model that is validated and kept: the averaged one, if there is one."""
         whole: nn.Module = self.predictor.model if self.sharded else self.model
-        kept: nn.Module = whole if self.averaged is None else self.averaged
-        return kept
+        return whole if self.averaged is None else self.averaged
 
     def configure_model(self) -> None:
-        """Shard the model, once."""
         if self.sharded and not self._cut:
-            from gpm.training.distributed.strategies import shard
-
             self._cut = True
             assert self.device_mesh is not None
             shard(self.model, self.device_mesh["data_parallel"])
@@ -122,13 +110,7 @@ class Learner(pl.LightningModule):
         return loss if pieces == 1 else loss * (batch.share * pieces)
 
     def compute_loss(self, batch: Batch, model: Any, progress: float = 0.0) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the loss of a batch, and what adaptation adds to it for the target's nodes, which have no labels.
-
-        Args:
-            batch: Instances of a step, prepared.
-            model: Model to compute with.
-            progress: Share of the training that is done.
-        """
+        """Return the loss of a batch, and what adaptation adds to it for the target's nodes, which have no labels."""
         if self.adaptation is None:
             logits = self.predictor.compute(batch.content, model)
             return self.task.loss(logits, batch.targets) if batch.share else logits.sum() * 0, {}
@@ -169,8 +151,6 @@ class Learner(pl.LightningModule):
         self.times.per_step = self.loader.per_step()
         self._began = 0.0
         if self.sharded:
-            from gpm.training.distributed.strategies import put_together
-
             put_together(self.model, self.predictor.model)
 
     def validation_step(self, batch: Any, batch_idx: int) -> None:
@@ -197,10 +177,11 @@ class Learner(pl.LightningModule):
     def configure_optimizers(self) -> Any:
         decayed = [p for p in self.model.parameters() if p.ndim >= 2]
         others = [p for p in self.model.parameters() if p.ndim < 2]
-        groups = [{"params": decayed, "weight_decay": self.config.decay}, {"params": others, "weight_decay": 0.0}]
+        groups: list[Any] = [{"params": decayed, "weight_decay": self.config.decay}]
+        groups.append({"params": others, "weight_decay": 0.0})
         if self.adaptation is not None:
-            adversary: dict[str, Any] = {"params": list(self.adaptation.parameters()), "weight_decay": 0.0}
-            groups.append(adversary | {"lr": ADVERSARY * self.config.lr})
+            adversary = list(self.adaptation.parameters())
+            groups.append({"params": adversary, "weight_decay": 0.0, "lr": ADVERSARY * self.config.lr})
         # In mixed precision Lightning refuses to clip the gradients of a fused optimizer.
         fused = self.device.type in ("cpu", "cuda") and self.config.precision == "32-true"
         optimizer = torch.optim.AdamW([g for g in groups if g["params"]], lr=self.config.lr, fused=fused)
@@ -218,3 +199,60 @@ class Learner(pl.LightningModule):
         if self.config.schedule == "noam":
             return math.sqrt(max(warmup, 1) / max(step, 1))
         return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - warmup) / max(1, whole - warmup))))
+
+
+def make_strategy(name: str, world: World, device: str, times: Times) -> Strategy | str:
+    """Return Lightning's strategy, ddp or fsdp; the time of communication is added to `times`."""
+    if world.size == 1:
+        return "auto"
+    if name == "fsdp":
+        return ModelParallelStrategy(
+            data_parallel_size=world.size, tensor_parallel_size=1, save_distributed_checkpoint=False
+        )
+    return TimedDDP(times, "nccl" if device.startswith("cuda") else "gloo")
+
+
+def shard(model: nn.Module, mesh: Any) -> None:
+    """Keep the shard of this rank of every weight; a layer is gathered while it is computed."""
+    from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+
+    for layer in model.machine.layers:  # type: ignore[union-attr]
+        fully_shard(layer, mesh=mesh)
+        for name in ("forward_mean", "forward_class"):
+            register_fsdp_forward_method(layer, name)
+    fully_shard(model, mesh=mesh)
+
+
+def put_together(model: nn.Module, whole: nn.Module) -> None:
+    """Copy the weights of a sharded model into a whole one; all ranks call this at once."""
+    with torch.no_grad():
+        for piece, value in zip(model.state_dict().values(), whole.state_dict().values(), strict=True):
+            full: Any = getattr(piece, "full_tensor", lambda piece=piece: piece)()
+            value.copy_(full)
+
+
+class TimedDDP(DDPStrategy):
+    """DDP from equal weights and statistics that notes the time of averaging gradients, with the wait for others."""
+
+    def __init__(self, times: Times, backend: str) -> None:
+        super().__init__(process_group_backend=backend, broadcast_buffers=False, gradient_as_bucket_view=True)
+        self.times = times
+
+    def configure_ddp(self) -> None:
+        super().configure_ddp()
+        assert self.model is not None
+        # torch would refuse annotations that are postponed; a lambda has none.
+        self.model.register_comm_hook(self.times, lambda times, bucket: average(times, bucket))  # type: ignore[operator]
+
+
+def average(times: Times, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:  # type: ignore[name-defined]
+    """Average the gradients of a bucket over ranks, and note the time."""
+    began = time.perf_counter()
+    values = bucket.buffer().div_(dist.get_world_size())
+    work: torch.futures.Future[Any] = dist.all_reduce(values, async_op=True).get_future()
+
+    def note(future: Any) -> Any:
+        times.add({"communicating": time.perf_counter() - began})
+        return future.value()[0]
+
+    return work.then(note)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
-from gpm.config import Config
+from gpm.config import Config, Strategy, Tracker
 from gpm.data.domain_data import DomainData
 from gpm.data.splits import Split
 from gpm.data.task_data import TaskData
@@ -28,9 +28,6 @@ from gpm.training.recipes import Recipe
 
 if TYPE_CHECKING:
     from gpm.training.lightning_module import Learner
-
-Strategy = Literal["ddp", "fsdp"]
-Tracker = Literal["none", "tensorboard", "wandb", "mlflow"]
 
 
 @dataclass(frozen=True)
@@ -78,7 +75,6 @@ class Training:
         return self.data.walked_graph(self.split)
 
     def build(self) -> Predicts:
-        """Build the model with fresh weights on its graph."""
         torch.manual_seed(self.config.seed)
         return build_predictor(
             self.config, self.graph, self.task.outputs, self.data.level, device=self.device,
@@ -99,7 +95,6 @@ class Training:
         return Learner(predictor, examples, config, world, workers, sharded, adaptation)
 
     def make_adaptation(self, data: DomainData) -> Adaptation:
-        """Make the terms that --adapt adds to the loss."""
         return Adaptation(self.config, data)
 
 
@@ -114,5 +109,4 @@ def selection_metric(config: Config) -> str:
 
 
 def draw_split(data: TaskData, config: Config) -> Split:
-    """Draw the split that the options name."""
     return data.make_split(config.seed, config.split, protocol=config.protocol, validate=config.validate)

@@ -19,8 +19,7 @@ from gpm.run.run import Run
 from gpm.run.workplace import PLAN, Plan, Workplace, is_complete, part_of, settle, target_of
 from gpm.training.distributed.lead import Team, check_ranks
 from gpm.training.recipes import Recipe
-from gpm.training.seeds import digest_inputs, seed_folders, train_seeds
-from gpm.training.summary import summarise
+from gpm.training.seeds import digest_inputs, seed_folders, summarise, train_seeds
 
 _log = logging.getLogger("gpm")
 
@@ -43,9 +42,8 @@ def resume(
     try:
         recipe = Recipe(config=config, **plan.recipe)
     except TypeError:
-        raise GpmError(
-            f"{part_of(folder) / PLAN} is damaged: it names no recipe; train again with --overwrite."
-        ) from None
+        path = part_of(folder) / PLAN
+        raise GpmError(f"{path} is damaged: it names no recipe; train again with --overwrite.") from None
     with Workplace(folder, plan) as work:
         check_ranks(team, config)
         return train_seeds(work, recipe, data, team, track, quiet)
@@ -82,7 +80,7 @@ def _open_complete(folder: Path, source: Any, device: str, options: dict[str, An
         raise GpmError(f"{folder} was started by an earlier version of gpm and cannot be resumed; train again.")
     _log.info("%s is complete; nothing to resume", folder)
     data = None if isinstance(source, (str, Path)) else load_by(source, config)
-    runs = [Run(path, data, device) for path in ([folder] if plan is None else _paths(folder, plan))]
+    runs = [Run(folder, data, device)] if plan is None else _open(folder, plan, data, device)
     return runs[0] if len(runs) == 1 else runs
 
 
@@ -96,14 +94,14 @@ def is_finished(folder: Path, plan: Plan) -> bool:
 
 def reopen(folder: Path, plan: Plan, recipe: Recipe, data: TaskData | None, device: str) -> Run | list[Run]:
     """Open the runs of a complete folder, and write the scores again if the plan asks for them."""
-    runs = [Run(path, data, device) for path in _paths(folder, plan)]
+    runs = _open(folder, plan, data, device)
     if plan.result:
         write_json(Path(plan.result), summarise(runs, recipe, sum(run.result["train_seconds"] for run in runs)))
     return runs[0] if plan.seeds == 1 else runs
 
 
-def _paths(folder: Path, plan: Plan) -> list[Path]:
-    return [path for _, path in seed_folders(folder, plan)]
+def _open(folder: Path, plan: Plan, data: TaskData | None, device: str) -> list[Run]:
+    return [Run(path, data, device) for _, path in seed_folders(folder, plan)]
 
 
 def _refuse_changes(config: Config, options: dict[str, Any]) -> None:

@@ -40,7 +40,6 @@ class Trained:
 
 
 def announce(training: Training, predictor: Predicts) -> None:
-    """Print what is trained on what."""
     config, data, split = training.config, training.data, training.split
     shape = (config.layers, config.heads, config.width)
     size = next((f"size {name}, " for name, each in SIZES.items() if each == shape), "")
@@ -59,18 +58,14 @@ def announce(training: Training, predictor: Predicts) -> None:
 
 def read_held_out(job: Job, split: Split, predictor: Predicts) -> dict[str, torch.Tensor]:
     """Return the logits of val and test, and of a target without labels; every rank takes a share, rank 0 gets all."""
-    logits = _read_splits(job, split, predictor, "val", "test")
+    logits = read_splits(job, split, predictor, "val", "test")
     if isinstance(job.data, DomainData) and not job.data.scored:
         logits["target"] = _read(job, predictor, job.data.nodes(away=True))
     return logits
 
 
-def read_other(job: Job, split: DomainSplit, predictor: Predicts) -> dict[str, torch.Tensor]:
-    """Return the logits of the other domain's validation split and of test, with the weights that it chose."""
-    return _read_splits(job, split, predictor, "other", "test")
-
-
-def _read_splits(job: Job, split: Split, predictor: Predicts, *names: str) -> dict[str, torch.Tensor]:
+def read_splits(job: Job, split: Split, predictor: Predicts, *names: str) -> dict[str, torch.Tensor]:
+    """Return the logits of some splits with the weights of rank 0."""
     job.world.send_weights(predictor.model)
     pairs = split.pairs if isinstance(split, LinkSplit) else None
     ids = {name: getattr(split, name) for name in names}
@@ -88,7 +83,13 @@ def score_run(job: Job, run: Run, trained: Trained) -> None:
 
     logits = read_held_out(job, run.split, run.predictor)
     scores = {name: run.score(name, logits[name]) for name in ("val", "test")}
-    _keep_predictions(run, logits)
+    ids, kept = run.split.test, logits["test"]
+    if isinstance(run.data, DomainData) and "target" in logits:
+        ids, kept = run.data.nodes(away=True), logits["target"]
+    if len(ids) <= MOST_PREDICTIONS:
+        run.describe(ids, kept).save(run.folder / PREDICTIONS)
+    else:
+        _log.info(f"predictions of more than {MOST_PREDICTIONS:,} instances are not kept; see gpm predict --shard")
     content = _make_result(job, run, trained, scores)
     paper = job.recipe.beside_paper(run.config)
     write_card(run, content, paper, job.recipe.note)
@@ -96,21 +97,7 @@ def score_run(job: Job, run: Run, trained: Trained) -> None:
     _report(job, run, trained, content, paper)
 
 
-def _keep_predictions(run: Run, logits: dict[str, torch.Tensor]) -> None:
-    """Write the predictions of the test split, or of a target without labels."""
-    ids, kept = run.split.test, logits["test"]
-    if isinstance(run.data, DomainData) and "target" in logits:
-        ids, kept = run.data.nodes(away=True), logits["target"]
-    if len(ids) <= MOST_PREDICTIONS:
-        run.describe(ids, kept).save(run.folder / PREDICTIONS)
-    else:
-        _log.info(
-            "predictions of more than %s instances are not kept; see gpm predict --shard", f"{MOST_PREDICTIONS:,}"
-        )
-
-
 def _make_result(job: Job, run: Run, trained: Trained, scores: dict[str, dict[str, float]]) -> dict[str, Any]:
-    """Return the content of `result.json`."""
     config, rows = run.config, trained.rows
     used = f", with {config.pool} patterns" if config.model == "gpm" else ""
     content: dict[str, Any] = {
@@ -132,7 +119,7 @@ def _score_other(job: Job, run: Run, split: DomainSplit, trained: Trained) -> di
     """Score the weights of the epoch that the other domain would have chosen."""
     model = run.predictor.model
     load_weights(model, run.folder / OTHER)
-    logits = read_other(job, split, run.predictor)
+    logits = read_splits(job, split, run.predictor, "other", "test")
     load_weights(model, run.folder / WEIGHTS)
     return {
         "chosen_on": "target" if split.chosen_on == "source" else "source", "best_epoch": trained.other_epoch,
@@ -141,7 +128,6 @@ def _score_other(job: Job, run: Run, split: DomainSplit, trained: Trained) -> di
 
 
 def _report(job: Job, run: Run, trained: Trained, content: dict[str, Any], paper: str) -> None:
-    """Print the figures of a run."""
     metric, test = content["metric"], content["test"]
     kind = METRICS[metric]
     figures = f"test {kind.show(test[metric])}, val {kind.show(content['val'][metric])}"

@@ -30,38 +30,34 @@ def score_majority(task: ClassTask, split: Split) -> float:
     return task.score(logits.expand(len(targets), -1), targets)[task.metric]
 
 
-class _Mlp(nn.Module):
-    def __init__(self, table: FeatureTable, outputs: int) -> None:
-        super().__init__()
-        spec = table.spec()
-        self.input = FeatureMap(spec.node, spec.node_dim, spec.node_sizes, WIDTH)
-        self.input.fit(table.node)
-        self.rest = nn.Sequential(nn.ReLU(), nn.Dropout(0.5), nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Dropout(0.5))
-        self.head = nn.Linear(WIDTH, outputs)
-
-    def forward(self, table: FeatureTable, nodes: torch.Tensor) -> torch.Tensor:
-        logits: torch.Tensor = self.head(self.rest(self.input(table.node, nodes, 0.5)))
-        return logits
-
-
 def score_mlp(graph: Graph, task: ClassTask, split: Split, seed: int = 0) -> float:
     """Return the score of a two-layer network on a node's own features, its step chosen on validation."""
     torch.manual_seed(seed)
     table = FeatureTable(graph)
-    model = _Mlp(table, task.outputs)
+    spec = table.spec()
+    first = FeatureMap(spec.node, spec.node_dim, spec.node_sizes, WIDTH)
+    first.fit(table.node)
+    rest = nn.Sequential(
+        nn.ReLU(), nn.Dropout(0.5), nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Dropout(0.5), nn.Linear(WIDTH, task.outputs)
+    )
+    model = nn.ModuleList([first, rest])
+
+    def logits(nodes: torch.Tensor) -> torch.Tensor:
+        return rest(first(table.node, nodes, 0.5))
+
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=1e-2)
     train, val, test = (torch.from_numpy(part.copy()) for part in (split.train, split.val, split.test))
     chosen, best = 0.0, -1.0
     for step in range(1, STEPS + 1):
         batch = train[torch.randint(len(train), (min(len(train), 1024),))]
         optimizer.zero_grad()
-        task.loss(model(table, batch), task.targets[batch]).backward()
+        task.loss(logits(batch), task.targets[batch]).backward()
         optimizer.step()
         if step % CHECK_EVERY == 0:
             model.eval()
             with torch.no_grad():
-                score = task.score(model(table, val), task.targets[val])[task.metric]
+                score = task.score(logits(val), task.targets[val])[task.metric]
                 if score > best:
-                    best, chosen = score, task.score(model(table, test), task.targets[test])[task.metric]
+                    best, chosen = score, task.score(logits(test), task.targets[test])[task.metric]
             model.train()
     return chosen

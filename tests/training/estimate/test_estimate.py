@@ -20,11 +20,18 @@ from gpm.errors import GpmError
 from gpm.io.cache import data_root
 from gpm.training.estimate import machine_costs as kept
 from gpm.training.estimate.estimate import Team, count_instances, estimate
-from gpm.training.estimate.forecast import make_plan
-from gpm.training.estimate.live_bytes import LiveBytes, available_bytes, peak_bytes, private_bytes
+from gpm.training.estimate.forecast import fewest, make_plan
 from gpm.training.estimate.machine_costs import KEPT, STATE, Constants, find_costs
-from gpm.training.estimate.measure import Bench, Costs, Line, measure
-from gpm.training.estimate.remedy import fewest
+from gpm.training.estimate.measure import (
+    Bench,
+    Costs,
+    Line,
+    LiveBytes,
+    available_bytes,
+    measure,
+    peak_bytes,
+    private_bytes,
+)
 from gpm.training.estimate.subject import Stated, Subject
 from tests.small_runs import SMALL, make_graph
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.distributed as dist
@@ -23,7 +23,7 @@ from gpm.errors import GpmError
 
 TIMEOUT = timedelta(minutes=30)  # after which a rank that does not answer in a step is taken for dead
 PATIENCE = timedelta(days=30)  # for the work of rank 0 alone: an import, positions of a large graph
-_PORT = "29400"
+_ELASTIC = ("torch.distributed.elastic", "torch.distributed", "torch.multiprocessing.spawn", "torchelastic-events-null")
 _log = logging.getLogger("gpm")
 
 
@@ -42,7 +42,6 @@ class World:
 
     @property
     def leads(self) -> bool:
-        """True for the rank that decides and writes."""
         return self.rank == 0
 
     def share(self, value: Any = None) -> Any:
@@ -50,106 +49,85 @@ class World:
         if self.size == 1:
             return value
         held = [value]
-        with _watching():
-            dist.broadcast_object_list(held, src=0, device=torch.device("cpu"), group=_state.control)
+        _call(dist.broadcast_object_list, held, src=0, device=torch.device("cpu"))
         return held[0]
 
     def join(self, rows: Tensor, total: int, *, everywhere: bool = True) -> Tensor:
-        """Return the rows `[total, ...]` of all ranks in order, of which rank r has every `size`-th from r on.
-
-        With `everywhere` false only rank 0 gets all of them, and the others get their own back.
-        """
+        """Return the rows `[total, ...]` of all ranks in order, of which rank r has every `size`-th from r on."""
         if self.size == 1:
             return rows
-        longest = -(-total // self.size)
-        mine = rows.new_zeros(longest, *rows.shape[1:])
+        mine = rows.new_zeros(-(-total // self.size), *rows.shape[1:])
         mine[: len(rows)] = rows
-        wanted = everywhere or self.leads
-        parts = [torch.empty_like(mine) for _ in range(self.size)] if wanted else None
-        with _watching():
-            if everywhere:
-                dist.all_gather(parts, mine, group=_state.control)
-            else:
-                dist.gather(mine, parts, dst=0, group=_state.control)
-        if parts is None:
-            return rows
-        return torch.stack(parts, 1).flatten(0, 1)[:total]
+        parts = [torch.empty_like(mine) for _ in range(self.size)] if everywhere or self.leads else None
+        if everywhere:
+            _call(dist.all_gather, parts, mine)
+        else:
+            _call(dist.gather, mine, parts, dst=0)
+        return rows if parts is None else torch.stack(parts, 1).flatten(0, 1)[:total]  # their own, but for rank 0
 
     def add_up(self, value: Tensor) -> Tensor:
         """Return the sum of a tensor over all ranks, on the host."""
         if self.size == 1:
             return value
         total = value.detach().cpu().clone()
-        with _watching():
-            dist.all_reduce(total, group=_state.control)
+        _call(dist.all_reduce, total)
         return total
 
     def send_weights(self, model: nn.Module) -> None:
         """Give every rank the weights and statistics of rank 0."""
         for value in model.state_dict().values() if self.size > 1 else ():
             held = value.cpu().contiguous()
-            with _watching():
-                dist.broadcast(held, src=0, group=_state.control)
+            _call(dist.broadcast, held, src=0)
             value.copy_(held)
 
     def in_turn(self, make: Callable[[], Any], wait: bool = True) -> Any:
         """Make something on rank 0 first, unless `wait` is false, so that the others find what it caches."""
-        if self.size == 1 or not wait:
-            return make()
-        if not self.leads:
+        if wait and not self.leads:
             self.share()
-            return make()
         try:
             return make()
         finally:
-            self.share()
+            if wait and self.leads:
+                self.share()
 
     def agree(self, fault: str = "") -> str:
         """Return the first error message of any rank on every rank; all wait for each other here."""
         if self.size == 1:
             return fault
-        faults: list[str] = [""] * self.size
-        with _watching():
-            dist.all_gather_object(faults, fault, group=_state.control)
+        faults = [""] * self.size
+        _call(dist.all_gather_object, faults, fault)
         return next(filter(None, faults), "")
 
 
 ALONE = World()
 
 
-class _State:
-    """State of this process among the others."""
-
-    control: Any = None  # process group with a long timeout, for all but training steps
-    ordered = False  # the other ranks carry out an order, and do not listen for the next
-
-
-_state = _State()
+class _State:  # of this process among the others
+    control: ClassVar[Any] = None  # process group with a long timeout, for all but training steps
+    ordered: ClassVar[bool] = False  # the other ranks carry out an order, and do not listen for the next
 
 
 @contextmanager
 def ordering() -> Iterator[None]:
     """Note that the other ranks do not listen while the block runs, nor after an error in it: they see that we end."""
-    _state.ordered = True
+    _State.ordered = True
     yield
-    _state.ordered = False
+    _State.ordered = False
 
 
 def release() -> None:
     """Note that the other ranks have ended their order, and listen again."""
-    _state.ordered = False
+    _State.ordered = False
 
 
-def listen() -> bool:
-    """Return whether the other ranks listen."""
-    return not _state.ordered
+def listen() -> bool:  # whether the other ranks do
+    return not _State.ordered
 
 
-@contextmanager
-def _watching() -> Iterator[None]:
-    """Raise a LostError in place of the connection's error if another rank is gone."""
+def _call(collective: Callable[..., Any], *arguments: Any, **options: Any) -> None:
+    """Call a function of all ranks; raise a LostError in place of the connection's error if another rank is gone."""
     try:
-        yield
+        collective(*arguments, **options, group=_State.control)
     except RuntimeError as error:
         if is_lost(error):
             raise LostError("Another rank has ended.") from None
@@ -157,7 +135,6 @@ def _watching() -> Iterator[None]:
 
 
 def is_lost(error: BaseException) -> bool:
-    """Return whether an error means that another rank is gone."""
     words = ("connection", "peer", "gloo", "nccl", "timed out", "timeout", "socket")
     return isinstance(error, LostError) or (
         isinstance(error, RuntimeError) and any(word in str(error).lower() for word in words)
@@ -188,10 +165,10 @@ def joined(device: str) -> Iterator[World]:
         raise LostError(f"Rank {world.rank} cannot reach the others ({str(error).splitlines()[0]}).") from None
     try:
         release()
-        _state.control = dist.new_group(backend="gloo", timeout=PATIENCE)
+        _State.control = dist.new_group(backend="gloo", timeout=PATIENCE)
         yield world
     finally:
-        _state.control = None
+        _State.control = None
         dist.destroy_process_group()
 
 
@@ -213,14 +190,10 @@ def own_device(device: str, world: World) -> str:
 
 
 def launch(work: Callable[..., Any], arguments: dict[str, Any], devices: int, machines: int, restarts: int) -> Any:
-    """Start ranks that call a function together, and return what it returns on rank 0.
+    """Start ranks that call a function of a module together, and return what it returns on rank 0, which must be plain.
 
-    Args:
-        work: Function of a module; what it returns on rank 0 must be plain.
-        arguments: Its arguments.
-        devices: Ranks on this computer.
-        machines: Computers that take part, each by the same command; all reach one of them under MASTER_ADDR.
-        restarts: Number of times that all ranks are started again after one has ended.
+    There are `devices` ranks on each of the `machines`, which all run the same command and reach one of them under
+    MASTER_ADDR. After one rank has ended all are started again, `restarts` times.
     """
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -231,25 +204,22 @@ def launch(work: Callable[..., Any], arguments: dict[str, Any], devices: int, ma
         raise GpmError(
             f"{machines} machines must know where to meet: set MASTER_ADDR to the name of one of them, and MASTER_PORT."
         )
-    port = os.environ.get("MASTER_PORT", _PORT)
     os.environ.setdefault("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")  # each attempt finds addresses of its own
     os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "86400")  # a rank that is told to stop ends its epoch
     config = LaunchConfig(
         min_nodes=machines, max_nodes=machines, nproc_per_node=devices, max_restarts=restarts, monitor_interval=0.2,
         run_id=os.environ.get("SLURM_JOB_ID", "gpm") if machines > 1 else f"gpm-{os.getpid()}",
-        rdzv_backend="c10d", rdzv_endpoint=f"{address}:{port}" if machines > 1 else "localhost:0",
-        start_method="spawn",
+        rdzv_endpoint=f"{address}:{os.environ.get('MASTER_PORT', '29400')}" if machines > 1 else "localhost:0",
+        rdzv_backend="c10d", start_method="spawn",
     )  # fmt: skip
-    elastic = ("torch.distributed.elastic", "torch.distributed", "torch.multiprocessing.spawn",
-               "torchelastic-events-null")  # fmt: skip
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        with silenced(elastic, logging.CRITICAL):
+        with silenced(_ELASTIC, logging.CRITICAL):
             outcomes = elastic_launch(config, _be_rank)(work, arguments, _log.getEffectiveLevel())
     except ChildFailedError as failed:
         rank, failure = failed.get_first_failure()
-        sentence = _describe(failure)
-        if rank == 0 and _read_failure(failure)[0] == "GpmError":  # an error that was found late
+        kind, sentence = _describe(failure)
+        if rank == 0 and kind == "GpmError":  # an error that was found late
             raise GpmError(f"{sentence}.") from None
         raise LostError(f"Rank {rank} ended: {sentence}") from None
     except SignalException:
@@ -279,37 +249,30 @@ def silenced(names: Iterable[str], level: int) -> Iterator[None]:
             logger.setLevel(before)
 
 
-def _read_failure(failure: Any) -> tuple[str, str, dict[str, Any]]:
-    """Return the kind of the error that ended a rank, its sentence, and what else torch noted."""
+def _describe(failure: Any) -> tuple[str, str]:
+    """Return the kind of the error that ended a rank, and half a sentence about it."""
     content = (failure.error_file_data or {}).get("message", "")
     content = content if isinstance(content, dict) else {"message": str(content)}
     kind, _, sentence = str(content.get("message", "")).partition(": ")
-    return kind, sentence, content.get("extraInfo", {})
-
-
-def _describe(failure: Any) -> str:
-    """Return half a sentence about how a rank ended."""
     if failure.exitcode < 0:
-        return f"signal {signal.Signals(-failure.exitcode).name} ended it"
-    kind, sentence, more = _read_failure(failure)
+        return kind, f"signal {signal.Signals(-failure.exitcode).name} ended it"
     if kind in ("GpmError", "LostError", "WriteError", "TakenError"):
-        return sentence.rstrip(".")
-    if trace := more.get("py_callstack"):  # a bug, to be reported
+        return kind, sentence.rstrip(".")
+    if trace := content.get("extraInfo", {}).get("py_callstack"):  # a bug, to be reported
         _log.error("%s", trace)
-    return f"{kind}: {sentence}".rstrip(". :") or f"exit code {failure.exitcode}"
+    return kind, f"{kind}: {sentence}".rstrip(". :") or f"exit code {failure.exitcode}"
 
 
 def _be_rank(work: Callable[..., Any], arguments: dict[str, Any], level: int) -> tuple[str, Any]:
     """Work as a started rank. An error that rank 0 finds is returned, and is no failure of the process."""
     logging.basicConfig(format="%(message)s")
     _log.setLevel(level)
-    world = find_world()
     try:
         return "done", work(**arguments)
     except LostError:
         raise
     except GpmError as error:
-        if not (world.leads and listen()):
+        if not (find_world().leads and listen()):
             raise
         return "error", str(error)
     except KeyboardInterrupt:

@@ -53,7 +53,6 @@ class Memory:
 
     @property
     def total(self) -> float:
-        """Peak bytes."""
         return self.process + self.graph + self.weights + self.averaged + max(self.step, self.reading)
 
 
@@ -93,13 +92,12 @@ class Estimate:
     times: Times
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for a file."""
-        memory, times = asdict(self.memory), asdict(self.times)
+        memory = asdict(self.memory) | {"total": self.memory.total}
         return {
             "data": self.subject.data.title, "options": self.subject.config.to_dict(), "team": asdict(self.team),
             "parameters": self.parameters, "instances_at_once": self.instances, "val_patterns": self.val_patterns,
-            "memory_bytes": {key: round(value) for key, value in memory.items()} | {"total": round(self.memory.total)},
-            "seconds": times | {"epoch": self.times.epoch, "whole": self.times.whole},
+            "memory_bytes": {key: round(value) for key, value in memory.items()},
+            "seconds": asdict(self.times) | {"epoch": self.times.epoch, "whole": self.times.whole},
             "steps_per_second": 1 / self.times.step,
         }  # fmt: skip
 
@@ -131,14 +129,11 @@ def _find_memory(subject: Subject, team: Team, costs: Costs, constants: Constant
         *(_pass_size(subject, team, size, subject.config.pool) for size in scored),
     )
     return Memory(
-        process=CUDA_CONTEXT if on_gpu else constants.process,
-        graph=max(held, loaded),
-        files=files,
-        weights=weights,
+        process=CUDA_CONTEXT if on_gpu else constants.process, graph=max(held, loaded), files=files, weights=weights,
         averaged=WEIGHT * costs.parameters if subject.config.average else 0,
         step=factor * costs.step_bytes.at(count_instances(subject, team)),
         reading=factor * (costs.map_bytes + costs.read_bytes.at(largest)),
-    )
+    )  # fmt: skip
 
 
 def _pass_size(subject: Subject, team: Team, instances: int, patterns: int) -> int:
@@ -152,9 +147,8 @@ def _pass_size(subject: Subject, team: Team, instances: int, patterns: int) -> i
 def _find_times(subject: Subject, team: Team, costs: Costs, constants: Constants) -> Times:
     config, instances = subject.config, count_instances(subject, team)
     crowded = max(1.0, team.devices * team.threads / (os.cpu_count() or 1))
-    parts = {
-        name: config.accumulate * crowded * getattr(costs, name).at(instances) for name in ("sampling", "gathering")
-    }
+    drawn = (costs.sampling, costs.gathering)
+    sampling, gathering = (config.accumulate * crowded * line.at(instances) for line in drawn)
     if team.device == "cuda":
         seconds = costs.flops / (PEAK_SHARE * (team.peak or PEAK[config.precision]))  # of an instance
         speed = crowded * seconds / max(costs.computing.at(instances) / instances, 1e-12)
@@ -162,23 +156,19 @@ def _find_times(subject: Subject, team: Team, costs: Costs, constants: Constants
     else:
         speed = crowded
         computing = crowded * (config.accumulate * costs.computing.at(instances) + costs.updating)
-    communicating = _communicate(team, WEIGHT * costs.parameters, config.accumulate)
-    ahead = sum(parts.values())
-    busy = computing + communicating + constants.overhead
+    # Gradients are averaged once around; a sharded model is also fetched twice for every part.
+    rounds = 2 + (2 * config.accumulate if team.strategy == "fsdp" else 0)
+    bandwidth = team.bandwidth or BANDWIDTH[team.device]
+    communicating = rounds * (WEIGHT * costs.parameters) * (team.ranks - 1) / team.ranks / bandwidth
+    ahead, busy = sampling + gathering, computing + communicating + constants.overhead
     validated, scored = subject.count_held_out()
     return Times(
-        **parts, computing=computing, communicating=communicating,
+        sampling, gathering, computing, communicating,
         step=max(busy, ahead / team.workers) if team.workers else busy + ahead,
         steps=config.epoch_steps or math.ceil(subject.count("train") / config.batch),
         validation=speed * _read(subject, team, costs, validated, costs.val_patterns),
         scoring=speed * _read(subject, team, costs, scored, config.pool), epochs=config.epochs,
     )  # fmt: skip
-
-
-def _communicate(team: Team, size: float, parts: int) -> float:
-    """Return the seconds of averaging gradients once around; a sharded model is also fetched twice for every part."""
-    rounds = 2 + (2 * parts if team.strategy == "fsdp" else 0)
-    return rounds * size * (team.ranks - 1) / team.ranks / (team.bandwidth or BANDWIDTH[team.device])
 
 
 def _read(subject: Subject, team: Team, costs: Costs, sizes: list[int], patterns: int) -> float:

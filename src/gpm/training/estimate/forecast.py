@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from gpm.compute import keep_memory, set_threads
+from gpm.config import SIZES, Config
 from gpm.errors import GpmError
 from gpm.training.choose import choose_recipe, default_config
 from gpm.training.distributed import lead
 from gpm.training.distributed.ranks import World
 from gpm.training.estimate.estimate import GB, Estimate, Team, count_instances, estimate
-from gpm.training.estimate.live_bytes import available_bytes, private_bytes
 from gpm.training.estimate.machine_costs import STATE, find_constants, find_costs
-from gpm.training.estimate.remedy import Remedy, find_remedy, largest_batch
+from gpm.training.estimate.measure import available_bytes, private_bytes
 from gpm.training.estimate.subject import Stated, Subject
+
+Predict = Callable[[dict[str, Any], Team], Estimate]  # of a training with changed options and ranks
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """Flags that make a training fit, and its prediction with them."""
+
+    flags: str
+    found: Estimate
 
 
 @dataclass(frozen=True)
@@ -35,29 +46,25 @@ class Plan:
 
     @property
     def verdict(self) -> str:
-        """One sentence that tells whether it fits."""
         needed, there = self.found.memory.total / GB, self.memory / GB
         if self.fits:
             return f"It fits: {needed:.2f} GB of the {there:.2f} GB that a rank may take."
         begin = f"It does not fit: a rank needs {needed:.2f} GB and may take {there:.2f} GB"
         if self.remedy is None:
             return f"{begin}; no flag makes it fit, not even a smaller model in more parts."
-        other = self.remedy.found
         instead = f", and so would --batch {self.batch}, which is another training" if self.batch else ""
-        return f"{begin}; {self.remedy.flags} would make it fit, with {other.memory.total / GB:.2f} GB{instead}."
+        total = self.remedy.found.memory.total
+        return f"{begin}; {self.remedy.flags} would make it fit, with {total / GB:.2f} GB{instead}."
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for a file."""
-        remedy = None
-        if self.remedy is not None:
-            remedy = {"flags": self.remedy.flags, "memory_bytes": round(self.remedy.found.memory.total)}
+        best = self.remedy
         return self.found.to_dict() | {
-            "memory_of_a_rank": round(self.memory), "fits": self.fits, "remedy": remedy, "largest_batch": self.batch,
-            "notes": list(self.notes), "verdict": self.verdict,
+            "memory_of_a_rank": round(self.memory), "fits": self.fits,
+            "remedy": best and {"flags": best.flags, "memory_bytes": round(best.found.memory.total)},
+            "largest_batch": self.batch, "notes": list(self.notes), "verdict": self.verdict,
         }  # fmt: skip
 
     def describe(self) -> str:
-        """Return the prediction in a few lines."""
         team, config = self.found.team, self.found.subject.config
         kind, plural = ("process", "es") if team.device == "cpu" else ("GPU", "s")
         machines = f" on each of {team.machines} machines" if team.machines > 1 else ""
@@ -107,14 +114,8 @@ def plan_training(
 ) -> Plan:
     """Predict the memory and the time of a training before it is started, and find the flags that make it fit.
 
-    Args:
-        source: A recipe, a dataset, a graph folder or a PyG file, as in `gpm.train`; or a graph that does not exist
-            yet, as a `Stated`.
-        team: The ranks that train together.
-        memory: Bytes that a rank may take; by default what is free here, divided among the devices.
-        measure: Measure again, even if costs are cached.
-        recipe: Recipe whose options to begin with, where the source is none.
-        options: Any option of `Config`.
+    The source, the recipe and the options are those of `gpm.train`, but a graph may also not exist yet. A rank may take
+    `memory` bytes, by default what is free here, divided among the devices. `measure` ignores the cached costs.
     """
     keep_memory()
     set_threads(team.threads)
@@ -153,7 +154,6 @@ def make_plan(subject: Subject, team: Team, memory: float, loaded: float, again:
 
 
 def _find_memory(team: Team) -> float:
-    """Return the bytes of this computer that a rank may take."""
     if team.device == "cpu":
         return available_bytes() / team.devices
     if not torch.cuda.is_available():
@@ -172,7 +172,6 @@ def _check_size(subject: Subject) -> None:
 
 
 def _note(found: Estimate) -> list[str]:
-    """Return caveats about what was not measured."""
     notes, team, subject = [], found.team, found.subject
     if team.device == "cuda":
         notes.append("Times on a GPU are rough: they are not measured, but computed from a stated peak, see --peak.")
@@ -185,13 +184,59 @@ def _note(found: Estimate) -> list[str]:
     return notes
 
 
+def find_remedy(config: Config, team: Team, memory: float, predict: Predict) -> Remedy | None:
+    """Return the first that fits of: parts of a step, checkpointing, a sharded model, a smaller one; None for none."""
+    for flags, changes, who in _candidates(config, team):
+
+        def fits(parts: int, changes: dict[str, Any] = changes, who: Team = who) -> bool:
+            return predict(changes | {"accumulate": parts}, who).memory.total <= memory
+
+        most = config.accumulate if config.adapt != "none" else -(-config.batch // who.ranks)  # adapt takes no parts
+        if (parts := fewest(fits, config.accumulate, most)) is not None:
+            more = [] if parts == config.accumulate else [f"--accumulate {parts}"]
+            return Remedy(" ".join([*flags, *more]), predict(changes | {"accumulate": parts}, who))
+    return None
+
+
+def _candidates(config: Config, team: Team) -> Iterator[tuple[list[str], dict[str, Any], Team]]:
+    """Yield flags, options and ranks to try, each with more and more parts of a step."""
+    teams: list[tuple[list[str], Team]] = [([], team)]
+    whole = config.average or config.compile or config.precision == "16-mixed"  # which forbid a sharded model
+    if team.ranks > 1 and team.strategy == "ddp" and not whole:
+        teams.append((["--strategy fsdp"], replace(team, strategy="fsdp")))
+    for flags, who in teams:
+        yield flags, {}, who
+        if not config.checkpointing:
+            yield [*flags, "--checkpointing"], {"checkpointing": True}, who
+    for size in reversed(SIZES):
+        if SIZES[size][0] * SIZES[size][2] ** 2 < (config.layers or 0) * (config.width or 0) ** 2:
+            yield [f"--model {size}"], {"size": size}, team
+
+
+def fewest(fits: Callable[[int], bool], low: int, high: int) -> int | None:
+    """Return the smallest number that fits, where more always fits better; None if even the largest does not."""
+    high = max(low, high)
+    if not fits(high):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle + 1, high)
+    return low
+
+
+def largest_batch(config: Config, team: Team, memory: float, predict: Predict) -> int:
+    """Return the largest batch that fits without further parts; 0 if none does."""
+    removed = fewest(
+        lambda less: predict({"batch": config.batch - less}, team).memory.total <= memory, 0, config.batch - team.ranks
+    )
+    return 0 if removed is None else config.batch - removed
+
+
 def show_bytes(size: float) -> str:
-    """Return bytes as GB or MB."""
     return f"{size / 1e9:.2f} GB" if size >= 1e7 else f"{size / 1e6:.2f} MB"
 
 
 def show_seconds(seconds: float) -> str:
-    """Return seconds as ms, s, min or h."""
     if seconds < 1:
         return f"{1000 * seconds:.3g} ms"
     if seconds < 120:

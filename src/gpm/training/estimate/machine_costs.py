@@ -23,21 +23,17 @@ from gpm.errors import GpmError
 from gpm.io.atomic import read_json, write_json
 from gpm.io.cache import data_root
 from gpm.io.json_schema import check_json
-from gpm.training.estimate.live_bytes import peak_bytes
-from gpm.training.estimate.measure import Bench, Costs, measure
+from gpm.training.estimate.measure import Bench, Costs, measure, peak_bytes
 from gpm.training.estimate.subject import Stated, Subject
 
 KEPT = "plan.json"  # cache file in the data root
 STATE = 16  # bytes of each parameter: weight, gradient and the two averages of AdamW
 MOST_OVERHEAD = 0.005  # seconds; what looks like more is a busy computer
 GRAPH = Stated(20_000, 100_000, 64, 4)
-_PLAIN: dict[str, Any] = {"pool": 16, "split": "96/2/2", "epochs": 1}
-# Of a narrow model: much memory for little work.
-TRAININGS: tuple[dict[str, Any], ...] = (
-    _PLAIN | {"batch": 16, "epoch_steps": 9},
-    _PLAIN | {"batch": 2048, "epoch_steps": 3},
-)
-Measured = TypeVar("Measured", "Constants", Costs)
+TRAININGS: list[dict[str, Any]] = [  # of a narrow model: much memory for little work
+    {"pool": 16, "split": "96/2/2", "epochs": 1, "batch": batch, "epoch_steps": steps}
+    for batch, steps in ((16, 9), (2048, 3))
+]
 
 
 @dataclass(frozen=True)
@@ -58,7 +54,6 @@ def find_constants(threads: int, again: bool = False) -> Constants:
 
 
 def find_costs(subject: Subject, instances: int, threads: int, again: bool = False) -> Costs:
-    """Return the costs of a training, measured if they are not cached."""
     return _cached(_digest(subject, instances), threads, again, Costs, lambda: measure(subject, instances))
 
 
@@ -108,9 +103,8 @@ def _train_here(number: int, threads: int) -> None:
     from gpm.training.start import train
 
     with tempfile.TemporaryDirectory(prefix="gpm-plan-") as folder:
-        run: Any = train(
-            GRAPH.sample().graph, out=Path(folder) / "run", threads=threads, quiet=True, **TRAININGS[number]
-        )
+        options = TRAININGS[number] | {"out": Path(folder) / "run", "threads": threads, "quiet": True}
+        run: Any = train(GRAPH.sample().graph, **options)
         print(json.dumps([peak_bytes(), run.result["seconds_per_step"]]))
 
 

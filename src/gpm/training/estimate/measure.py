@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from gpm.nn import LinkPatternMachine
 from gpm.nn.predictor import POSITIONS, Predictor
 from gpm.training.batches import Batch
-from gpm.training.estimate.live_bytes import LiveBytes, available_bytes
 from gpm.training.estimate.subject import Subject
 
 LONGEST = 3.0  # seconds that one measured step may take
@@ -80,8 +84,7 @@ class Bench:
 
     def compute(self, instances: int) -> dict[str, float]:
         """Draw, gather and compute gradients; return the seconds of each."""
-        kinds = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
-        kind = kinds.get(self.config.precision)
+        kind = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}.get(self.config.precision)
         batch, began = self._draw(instances), time.perf_counter()
         with torch.autocast("cpu", kind) if kind else nullcontext():
             loss, added = self.learner.compute_loss(batch, self.model)
@@ -101,15 +104,14 @@ class Bench:
         """Return the peak bytes of the tensors of a step, beside weights and gradients."""
         for parameter in self.learner.parameters():
             parameter.grad = torch.zeros_like(parameter)
-        live = LiveBytes()
-        with live:
+        with LiveBytes() as live:
             self.compute(instances)
-        return live.most
+        return int(live.most)
 
     def flops(self, instances: int) -> float:
         """Return the floating-point operations of the model for an instance; those of a loss are few."""
-        batch, counter = self._draw(instances), FlopCounterMode(display=False)
-        with counter:
+        batch = self._draw(instances)
+        with FlopCounterMode(display=False) as counter:
             self.predictor.compute(batch.content).sum().backward()  # type: ignore[no-untyped-call]
         return float(counter.get_total_flops()) / instances
 
@@ -124,64 +126,48 @@ class Bench:
         return {"reading": time.perf_counter() - began}
 
     def read_bytes(self, instances: int, patterns: int, maps: Any) -> int:
-        """Return the peak bytes of its tensors."""
-        live = LiveBytes()
-        with live:
+        with LiveBytes() as live:
             self.read(instances, patterns, maps)
-        return live.most
+        return int(live.most)
 
 
 def measure(subject: Subject, instances: int) -> Costs:
     """Measure a training of which a rank computes so many instances at once."""
     bench = Bench(subject)
     first = max(1, min(FIRST, instances // 2))
-    sizes, peaks, seconds = _measure_twice(bench.step, bench.step_bytes, first, instances, LONGEST)
-    lines: dict[str, Any] = {
-        key: _line(sizes, [each[key] for each in seconds]) for key in ("sampling", "gathering", "computing")
-    }
+    lines = _measure_twice(bench.step, bench.step_bytes, first, instances, LONGEST)
     return Costs(
-        parameters=bench.model.count_parameters(), step_bytes=_line(sizes, peaks), **lines,
-        updating=statistics.fmean(each["updating"] for each in seconds), flops=bench.flops(first),
+        bench.model.count_parameters(), lines["bytes"], lines["sampling"], lines["gathering"], lines["computing"],
+        updating=statistics.fmean((lines["updating"].low, lines["updating"].high)), flops=bench.flops(first),
         **_measure_reading(bench),
     )  # fmt: skip
 
 
 def _measure_reading(bench: Bench) -> dict[str, Any]:
-    """Measure what validation costs, by patterns."""
     subject, patterns = bench.subject, bench.learner.val_patterns
     count, _ = bench.predictor.portion(patterns)
     maps, held, mapping = _make_maps(bench, patterns, "val")
     most = held or _make_maps(bench, subject.config.pool, "test")[1]  # scoring at the end reads more
     whole = chunk(subject, count, subject.count("val"))
-    sizes, peaks, seconds = _measure_twice(
+    lines = _measure_twice(
         lambda size: bench.read(size, count, maps), lambda size: bench.read_bytes(size, count, maps),
-        max(1, min(4, whole // 2)), whole, LONGEST / 4,
+        max(1, min(4, whole // 2)), whole, LONGEST / 4, count,
     )  # fmt: skip
-    by_patterns = [size * count for size in sizes]
-    return {
-        "read_bytes": _line(by_patterns, peaks),
-        "reading": _line(by_patterns, [each["reading"] for each in seconds]),
-        "map_bytes": most,
-        "mapping": mapping,
-        "val_patterns": patterns,
-    }
+    times = {"reading": lines["reading"], "mapping": mapping}
+    return {"read_bytes": lines["bytes"], "map_bytes": most, "val_patterns": patterns} | times
 
 
 def _measure_twice(
-    work: Callable[[int], dict[str, float]], count_bytes: Callable[[int], int], first: int, wanted: int, longest: float
-) -> tuple[list[int], list[int], list[dict[str, float]]]:
-    """Measure some work at a small size, and at the wanted or an affordable size; return sizes, bytes and seconds."""
+    work: Callable[[int], dict[str, float]], count_bytes: Callable[[int], int], first: int, wanted: int, longest: float,
+    unit: int = 1,
+) -> dict[str, Line]:  # fmt: skip
+    """Return bytes and seconds by `unit` times the size, from a small size and the wanted or an affordable one."""
     work(first)  # compiles, and makes the optimizer's state
     small, fastest = _repeat(lambda: work(first))
-    low = count_bytes(first)
-    large = _affordable(wanted, first, fastest, low, longest)
-    if large == first:
-        return [first, first], [low, low], [small, small]
-    return [first, large], [low, count_bytes(large)], [small, _repeat(lambda: work(large))[0]]
-
-
-def _line(sizes: list[int], values: Sequence[float]) -> Line:
-    return Line(sizes[0], values[0], sizes[1], values[1])
+    low = small | {"bytes": count_bytes(first)}
+    large = _affordable(wanted, first, fastest, low["bytes"], longest)
+    high = low if large == first else {"bytes": count_bytes(large)} | _repeat(lambda: work(large))[0]
+    return {key: Line(first * unit, low[key], large * unit, high[key]) for key in low}
 
 
 def _make_maps(bench: Bench, patterns: int, part: str) -> tuple[Any, int, float]:
@@ -190,8 +176,8 @@ def _make_maps(bench: Bench, patterns: int, part: str) -> tuple[Any, int, float]
     if subject.stated is not None and subject.stated.nodes > subject.graph.num_nodes:
         return None, 0, 0.0
     ends = 2 if subject.data.level == "link" else 1
-    live, began = LiveBytes(), time.perf_counter()
-    with live:
+    began = time.perf_counter()
+    with LiveBytes() as live:
         maps = bench.predictor.map_nodes(bench.model.eval(), ends * patterns * subject.count(part))
         held = live.now
     return (None, 0, 0.0) if maps is None else (maps, held, time.perf_counter() - began)
@@ -204,12 +190,10 @@ def chunk(subject: Subject, patterns: int, instances: int) -> int:
 
 
 def _affordable(wanted: int, first: int, seconds: float, size: float, longest: float) -> int:
-    """Return the largest size up to the wanted one that takes neither long nor much memory.
-
-    It is four times the first size at least, if memory allows: a line through close sizes would follow noise.
-    """
+    """Return the largest size up to the wanted one that takes neither long nor much memory."""
     room = available_bytes() / 4 or 2**31
     most = first * min(longest / max(seconds, 1e-9), room / max(size, 1))
+    # Four times the first size at least, if memory allows: a line through close sizes would follow noise.
     return max(first, min(wanted, max(int(most), 4 * first if size < room / 8 else 0)))
 
 
@@ -222,3 +206,50 @@ def _repeat(work: Callable[[], dict[str, float]]) -> tuple[dict[str, float], flo
         times.append(work())
     medians = {key: statistics.median(each[key] for each in times) for key in times[0]}
     return medians, min(sum(each.values()) for each in times)
+
+
+class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the tensors that are made while it is on, in the backward pass too, but none that were there before."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.now = self.most = 0  # bytes that are alive, and their peak
+        self._storages: dict[int, weakref.ref[Any]] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        for value in tree_leaves((args, kwargs)):
+            self._note(value, made=False)
+        result = func(*args, **(kwargs or {}))
+        for value in tree_leaves(result):
+            self._note(value, made=True)
+        return result
+
+    def _note(self, value: Any, made: bool) -> None:
+        if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+            return
+        storage = value.untyped_storage()
+        key = storage._cdata
+        if key in self._storages:
+            return
+        size = storage.nbytes() if made else 0
+        self._storages[key] = weakref.ref(storage, lambda _: self._forget(key, size))
+        self.now += size
+        self.most = max(self.most, self.now)
+
+    def _forget(self, key: int, size: int) -> None:
+        self._storages.pop(key, None)
+        self.now -= size
+
+
+def _read(path: str, name: str) -> int:
+    """Return a number of bytes; 0 where the system does not tell."""
+    try:
+        lines = Path(path).read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith(name)), 0)
+
+
+peak_bytes = partial(_read, "/proc/self/status", "VmHWM:")  # of this process so far
+private_bytes = partial(_read, "/proc/self/status", "RssAnon:")  # of this process, without mapped files
+available_bytes = partial(_read, "/proc/meminfo", "MemAvailable:")  # of this computer, free or to be freed

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from gpm.config import Config
 from gpm.data.domain_data import DomainData, DomainSplit
+from gpm.data.link_data import LinkSplit
 from gpm.data.node_data import build_node_data
 from gpm.data.sources import TaskData
 from gpm.data.splits import Split
@@ -77,13 +78,11 @@ class Subject(Training):
 
     @classmethod
     def of(cls, config: Config, data: TaskData, split: Split | None = None, **more: Any) -> Subject:
-        """Prepare as a training does; baselines are not planned."""
         if config.model != "gpm":
             raise GpmError(f"gpm plan is for the pattern machine, not for {config.model}; name another recipe.")
         return super().of(config, data, split, **more)
 
     def with_(self, **changes: Any) -> Subject:
-        """Return the same training with other options."""
         return replace(self, config=self.config.with_(**changes))
 
     def count(self, part: str) -> int:
@@ -115,7 +114,6 @@ class Subject(Training):
             return make_machine(self.config, self.table.spec(), self.task.outputs, self.data.level).count_parameters()
 
     def build(self) -> Predictor:
-        """Build the model with fresh weights on its graph."""
         config, level = self.config, self.data.level
         torch.manual_seed(config.seed)
         tokenizer = Tokenizer.from_config(self.graph, config)
@@ -138,21 +136,14 @@ class Subject(Training):
     def val_inputs(self, count: int) -> NDArray:
         """Return some instances to validate, repeated if there are too few."""
         ids = np.resize(self.split.val, count)
-        pairs = getattr(self.split, "pairs", None)
-        chosen: NDArray = ids if pairs is None else pairs[ids]
-        return chosen
+        return self.split.pairs[ids] if isinstance(self.split, LinkSplit) else ids
 
     def graph_bytes(self) -> tuple[int, int]:
         """Return the bytes of the graph with its features in memory, and in files that are mapped."""
         if self.stated is not None:
             return 0, self.stated.file_bytes
         held = mapped = 0
-        for array in (each for name in _ARRAYS for each in _plain_arrays(getattr(self.data.graph, name))):
-            held, mapped = (held, mapped + array.nbytes) if MappedArray.of(array) else (held + array.nbytes, mapped)
+        for value in (each for name in _ARRAYS if (each := getattr(self.data.graph, name)) is not None):
+            for array in [value.data, value.indices, value.indptr] if sp.issparse(value) else [value]:
+                held, mapped = (held, mapped + array.nbytes) if MappedArray.of(array) else (held + array.nbytes, mapped)
         return held, mapped
-
-
-def _plain_arrays(value: Any) -> list[NDArray]:
-    if value is None:
-        return []
-    return [value.data, value.indices, value.indptr] if sp.issparse(value) else [value]

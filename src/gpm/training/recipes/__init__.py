@@ -26,7 +26,6 @@ class Recipe:
     changed: list[str] = field(default_factory=list)  # options that the user changed
 
     def facts(self) -> dict[str, Any]:
-        """Return all but the options as plain values."""
         return {key: value for key, value in asdict(self).items() if key != "config"}
 
     def beside_paper(self, config: Config) -> str:
@@ -47,10 +46,8 @@ def is_comparable(config: Config, changed: list[str]) -> bool:
 
 
 def recipe_names() -> list[str]:
-    """Return the names of the recipes in the package."""
-    return sorted(
-        file.name[:-5] for file in resources.files("gpm.training.recipes").iterdir() if file.name.endswith(".yaml")
-    )
+    files = resources.files("gpm.training.recipes").iterdir()
+    return sorted(file.name[:-5] for file in files if file.name.endswith(".yaml"))
 
 
 def find_recipe(name: str) -> Recipe | None:

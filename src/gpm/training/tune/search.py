@@ -8,7 +8,7 @@ from pathlib import Path
 from time import monotonic
 
 from optuna.study import Study
-from optuna.trial import Trial, TrialState
+from optuna.trial import TrialState
 
 from gpm.errors import GpmError
 from gpm.training.callbacks import Stop, StoppedError
@@ -38,16 +38,13 @@ class Search:
 
     @property
     def spent(self) -> float:
-        """Seconds that the trials took so far."""
         return float(sum(trial.user_attrs.get("seconds", 0.0) for trial in self.study.get_trials(deepcopy=False)))
 
     @property
     def done(self) -> int:
-        """Number of trials that count."""
         return len(finished(self.study))
 
     def announce(self) -> None:
-        """Print what is tuned on what."""
         data, split = self.bench.data, self.bench.split
         _log.info("%s: %s", data.title, data.graph.summary())
         _log.info("split %s: %d train, %d val (%s)", split.name, len(split.train), len(split.val), split.digest)
@@ -65,7 +62,6 @@ class Search:
                 raise GpmError(f"All {len(ended)} trials failed: {reasons.pop()}")
 
     def try_one(self, deadline: float) -> None:
-        """Run one trial and record its outcome."""
         began, course, report = monotonic(), Course(), self.report
         trial = ask(self.study, report.space, report.base, self.startup)
 
@@ -81,21 +77,18 @@ class Search:
             course.why, course.value = INTERRUPTED, None
         except GpmError as error:
             course.why, course.value = str(error), None
-        self._record(trial, course, monotonic() - began)
-        report.write_trials()
-        if course.why != INTERRUPTED and not self.quiet:
-            _log.info(report.line(self.study.trials[trial.number], self.trials))
-        if not course.why:
-            report.write_recipe()
-
-    def _record(self, trial: Trial, course: Course, seconds: float) -> None:
-        facts = {"seconds": round(seconds, 2), "epoch": course.epoch, "epochs": course.epochs}
+        facts = {"seconds": round(monotonic() - began, 2), "epoch": course.epoch, "epochs": course.epochs}
         for name, value in (facts | ({"why": course.why} if course.why else {})).items():
             trial.set_user_attr(name, value)
         if course.why:
             self.study.tell(trial, state=TrialState.FAIL if course.value is None else TrialState.PRUNED)
         else:
             self.study.tell(trial, course.value)
+        report.write_trials()
+        if course.why != INTERRUPTED and not self.quiet:
+            _log.info(report.line(self.study.trials[trial.number], self.trials))
+        if not course.why:
+            report.write_recipe()
 
     def finish(self, time: str) -> Path:
         """Write the files of the study and print its outcome; return the path of the recipe."""

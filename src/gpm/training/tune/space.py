@@ -8,7 +8,9 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import Any, get_type_hints
+
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
 from gpm.config import Config, option_names
 from gpm.data.link_data import LinkData
@@ -16,9 +18,6 @@ from gpm.data.sources import TaskData
 from gpm.errors import GpmError, nearest
 from gpm.io.yaml_files import read_options
 from gpm.tasks import is_regression
-
-if TYPE_CHECKING:
-    from optuna.distributions import BaseDistribution
 
 MOST_RETURNS = 1e10  # multiplications that exact return probabilities may take in a trial: some seconds
 MOST_EIGENVECTORS = 20_000  # nodes of a graph whose Laplacian eigenvectors are computed in every trial
@@ -36,8 +35,6 @@ class Choices:
     values: tuple[Any, ...]
 
     def distribution(self) -> BaseDistribution:
-        from optuna.distributions import CategoricalDistribution
-
         return CategoricalDistribution([self.encode(value) for value in self.values])
 
     def encode(self, value: Any) -> Any:
@@ -73,8 +70,6 @@ class Range:
     whole: bool = False  # whole numbers only
 
     def distribution(self) -> BaseDistribution:
-        from optuna.distributions import FloatDistribution, IntDistribution
-
         if self.whole:
             return IntDistribution(int(self.low), int(self.high), log=self.log)
         return FloatDistribution(self.low, self.high, log=self.log)
@@ -107,7 +102,6 @@ class Space:
     entries: Mapping[str, Choices | Range]
 
     def distributions(self) -> dict[str, BaseDistribution]:
-        """Return Optuna's distributions."""
         return {name: entry.distribution() for name, entry in self.entries.items()}
 
     def encode(self, config: Config) -> dict[str, Any]:
@@ -115,7 +109,6 @@ class Space:
         return {name: entry.encode(entry.nearest(getattr(config, name))) for name, entry in self.entries.items()}
 
     def decode(self, stored: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options of a trial."""
         options = {}
         for name, entry in self.entries.items():
             if name not in stored:
@@ -132,7 +125,6 @@ class Space:
 
     @property
     def digest(self) -> str:
-        """Digest of the space, 16 hex digits."""
         return hashlib.sha256(json.dumps(self.facts(), sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -162,11 +154,9 @@ def default_space(data: TaskData, base: Config, fixed: Iterable[str] = ()) -> Sp
 def _usual(data: TaskData, base: Config) -> dict[str, Choices | Range]:
     """Return the default space, in the order of what usually matters."""
     entries: dict[str, Choices | Range] = {
-        "lr": Range(1e-3, 2e-2, log=True),
-        "dropout": Range(0.0, 0.6),
-        "decay": Range(1e-3, 1.0, log=True),
+        "lr": Range(1e-3, 2e-2, log=True), "dropout": Range(0.0, 0.6), "decay": Range(1e-3, 1.0, log=True),
         "width": Choices((32, 64, 128)),
-    }
+    }  # fmt: skip
     if data.level != "graph" and data.graph.x is not None:
         entries["feature_dropout"] = Choices((0.0, 0.3, 0.5))
     if isinstance(data, LinkData) or not is_regression(data.labels, base.metric):

@@ -34,9 +34,7 @@ GRAPH = "graph"  # may be there before: what is tuned on, if it was imported for
 LOST = (KILLED, INTERRUPTED, LATE)  # trials that are tried again
 
 
-class _Attributes(Struct):
-    """The attributes of a trial."""
-
+class _Attributes(Struct):  # of a trial
     seconds: float = 0.0
     epoch: int = 0
     epochs: int = 0
@@ -62,7 +60,11 @@ def alone(folder: Path) -> Iterator[None]:
     """Lock a folder while the block runs; the lock ends with the process."""
     if not os.access(folder, os.W_OK):
         raise GpmError(f"{folder} cannot be written to; name another folder with -o.")
-    _check_beside(folder)
+    for path in (folder / f"{FILE}{more}" for more in ("", "-wal", "-shm", "-journal")):
+        if path.is_symlink() or path.exists():  # links and journals could make SQLite touch other files
+            check_plain(path)
+            if path.name.endswith("-journal"):
+                raise GpmError(f"{path} was not written by gpm tune; remove it, or {LATER}.")
     with ExitStack() as stack:
         try:
             busy = f"Another process tunes in {folder}; wait for it, or name another folder with -o."
@@ -139,15 +141,6 @@ def _unreadable(path: Path, error: Exception) -> GpmError:
     return GpmError(f"{path} cannot be read as a study ({type(error).__name__}); {LATER}.")
 
 
-def _check_beside(folder: Path) -> None:
-    """Refuse what could make SQLite touch other files: links, and a journal, which it would play back."""
-    for path in (folder / f"{FILE}{more}" for more in ("", "-wal", "-shm", "-journal")):
-        if path.is_symlink() or path.exists():
-            check_plain(path)
-            if path.name.endswith("-journal"):
-                raise GpmError(f"{path} was not written by gpm tune; remove it, or {LATER}.")
-
-
 def _check_file(path: Path) -> None:
     """Refuse a file of something else before Optuna adds its tables to it."""
     check_plain(path)
@@ -171,7 +164,7 @@ def _compare(folder: Path, stored: Any, facts: Facts) -> None:
                 if (before := before_all[name]) != value:
                     raise GpmError(f"{folder} holds a study with {name} {before}, not {value}; {LATER}.")
         elif then != now:
-            what = {"space": "search space"}.get(key, key)
+            what = "search space" if key == "space" else key
             raise GpmError(f"{folder} holds a study of another {what} ({then}, not {now}); {LATER}.")
 
 

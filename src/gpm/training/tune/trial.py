@@ -85,11 +85,9 @@ class Bench:
         try:
             training, predictor = self.build(config)
             learner = training.make_learner(predictor)
+            follow = [Follow(config, course, give_up, stop)]
             with calm():
-                follow = Follow(config, course, give_up, stop)
-                trainer = make_trainer(
-                    config, self.device, callbacks=[follow], logger=False, enable_checkpointing=False
-                )
+                trainer = make_trainer(config, self.device, callbacks=follow, logger=False, enable_checkpointing=False)
                 trainer.fit(learner)
         except (MemoryError, RuntimeError) as error:
             if not isinstance(error, MemoryError) and "memory" not in str(error):
@@ -103,5 +101,4 @@ def hide_test(task: Task, split: Split) -> Task:
     """Return the same task with unknown targets in the test split, so that no study can have read them."""
     targets = task.targets.clone()
     targets[torch.from_numpy(split.test.copy())] = math.nan if targets.is_floating_point() else -1
-    hidden: Task = replace(task, targets=targets)  # type: ignore[type-var]
-    return hidden
+    return replace(task, targets=targets)  # type: ignore[type-var]

@@ -37,16 +37,14 @@ class Report:
     split: str  # in words
 
     def show(self, value: float) -> str:
-        """Return a validation figure as it is printed."""
         return METRICS[self.base.metric].show(value)
 
     def line(self, trial: FrozenTrial, trials: int) -> str:
         """Describe a trial in one line: its figure, what it changed, how long it took, and how it ended."""
         facts, best = trial.user_attrs, best_of(self.study)
         figure = "" if trial.value is None else f"val {self.show(trial.value)}, "
-        how = "" if trial.state == TrialState.COMPLETE else f"{facts.get('why')}, "
-        if trial.state == TrialState.PRUNED:
-            how = f"{facts.get('why')} at epoch {facts.get('epochs')}, "
+        when = f" at epoch {facts.get('epochs')}" if trial.state == TrialState.PRUNED else ""
+        how = "" if trial.state == TrialState.COMPLETE else f"{facts.get('why')}{when}, "
         mark = "; the best so far" if best is not None and best.number == trial.number else ""
         said = f"{how}{figure}{facts.get('seconds', 0):.1f} s"
         lost = sum(why_lost(each) is not None for each in self.study.get_trials(deepcopy=False)[: trial.number])
@@ -66,14 +64,12 @@ class Report:
         return next((trial for trial in done if trial.params == base), None)
 
     def counts(self) -> str:
-        """Return the number of trials in words."""
         states = [trial.state for trial in finished(self.study)]
         kinds = {"trained": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "failed": TrialState.FAIL}
         each = [f"{states.count(state)} {word}" for word, state in kinds.items() if state in states]
         return f"{len(states)} trial{'s' * (len(states) != 1)} ({', '.join(each)})"
 
     def write_recipe(self) -> Path | None:
-        """Write the best options as a recipe, atomically."""
         best = best_of(self.study)
         if best is None or best.value is None:
             return None
@@ -84,14 +80,12 @@ class Report:
             f"{self.show(best.value)} at epoch {best.user_attrs.get('epoch')} of trial {best.number + 1}{begun}. "
             f"Seed {config.seed}, split {self.split}, {time.strftime('%Y-%m-%d')}. The test split was not read."
         )
-        about = f"{self.title}, with the options that validated best."
-        content = {"about": about, "note": note} | shorten(config)
+        content = {"about": f"{self.title}, with the options that validated best.", "note": note} | shorten(config)
         text = yaml.safe_dump(content, sort_keys=False, default_flow_style=None, allow_unicode=True, width=110)
         write_text(self.folder / RECIPE, text)
         return self.folder / RECIPE
 
     def write_trials(self) -> None:
-        """Write a row for each trial."""
         rows = [self._row(trial) for trial in self.study.get_trials(deepcopy=False) if trial.state.is_finished()]
         if rows:
             write_table(self.folder / TRIALS, {name: [row[name] for row in rows] for name in rows[0]})
@@ -108,7 +102,6 @@ class Report:
         } | options | {"why": facts.get("why")}  # fmt: skip
 
     def summary(self) -> list[str]:
-        """Return the lines that are printed at the end."""
         best, first = best_of(self.study), self.first
         if best is None or best.value is None:
             return []
@@ -118,21 +111,16 @@ class Report:
             f"{self.counts()}; best validation {title} {self.show(best.value)} in trial {best.number + 1}{begun}",
             f"chosen: {self.changes(best)}",
         ]
-        weights = self._importance()
-        if weights:
-            lines.append("importance: " + ", ".join(f"{name} {share:.0%}" for name, share in weights.items()))
+        done = self.study.get_trials(deepcopy=False, states=[TrialState.COMPLETE])
+        if len(done) >= FEWEST and len({trial.value for trial in done}) > 1:
+            shares = optuna.importance.get_param_importances(self.study)
+            if weights := [f"{name} {share:.0%}" for name, share in shares.items() if share >= 0.05]:
+                lines.append(f"importance: {', '.join(weights)}")
         return lines
 
-    def _importance(self) -> dict[str, float]:
-        """Return the importance of each option; nothing for too few trials."""
-        done = self.study.get_trials(deepcopy=False, states=[TrialState.COMPLETE])
-        if len(done) < FEWEST or len({trial.value for trial in done}) < 2:
-            return {}
-        shares = optuna.importance.get_param_importances(self.study)
-        return {name: share for name, share in shares.items() if share >= 0.05}
-
     def draw(self) -> None:
-        """Draw the validation figures of the trials in their order."""
+        from matplotlib.ticker import MaxNLocator, PercentFormatter
+
         kind = METRICS[self.base.metric]
         trials = [t for t in self.study.get_trials(deepcopy=False) if t.state.is_finished() and t.value is not None]
         done = [t for t in trials if t.state == TrialState.COMPLETE]
@@ -147,9 +135,8 @@ class Report:
             self.folder / PICTURE, 7.2, 3.4, title=f"{self.title}: validation {kind.title} of the trials",
             lines=[self.counts()], key=key, legend=legend,
         ) as sheet:  # fmt: skip
-            whole = sheet.figure.get_size_inches()
-            place = (0.75 / whole[0], (sheet.bottom + 0.5) / whole[1], 6.25 / whole[0], 2.8 / whole[1])
-            axis = sheet.figure.add_axes(place)
+            width, height = sheet.figure.get_size_inches()
+            axis = sheet.figure.add_axes((0.75 / width, (sheet.bottom + 0.5) / height, 6.25 / width, 2.8 / height))
             for some, fill, order in ((cut, "white", 2), (done, ACCENT, 3)):
                 places, values = [t.number + 1 for t in some], [t.value for t in some]
                 axis.scatter(places, values, s=26, fc=fill, ec=SOFT, lw=0.8, zorder=order)
@@ -162,23 +149,16 @@ class Report:
                 axis.axhline(first.value, color=SOFT, lw=0.8, ls=(0, (4, 3)), zorder=0)
             if best is not None:
                 axis.scatter([best.number + 1], [best.value], s=120, marker="*", fc=INK, ec="white", lw=0.8, zorder=4)
-            _dress(axis, kind.share)
-
-
-def _dress(axis: Any, share: bool) -> None:
-    from matplotlib.ticker import MaxNLocator, PercentFormatter
-
-    axis.set_xlabel("trial", color=SOFT)
-    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axis.yaxis.set_major_locator(MaxNLocator(6))
-    if share:
-        axis.yaxis.set_major_formatter(PercentFormatter(1.0))
-    axis.grid(axis="y", color=PALE, lw=0.5)
-    axis.set_axisbelow(True)
-    axis.tick_params(colors=SOFT, length=3)
-    for side, spine in axis.spines.items():
-        spine.set_visible(side in ("left", "bottom"))
-        spine.set_color(PALE)
+            axis.set_xlabel("trial", color=SOFT)
+            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+            axis.yaxis.set_major_locator(MaxNLocator(6))
+            if kind.share:
+                axis.yaxis.set_major_formatter(PercentFormatter(1.0))
+            axis.grid(axis="y", color=PALE, lw=0.5)
+            axis.set_axisbelow(True)
+            axis.tick_params(colors=SOFT, length=3)
+            axis.spines[["top", "right"]].set_visible(False)
+            axis.spines[:].set_color(PALE)
 
 
 def shorten(config: Config) -> dict[str, Any]:
