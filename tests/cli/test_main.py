@@ -23,8 +23,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
-    assert COMMANDS[command][1] in " ".join(capsys.readouterr().out.split())
-    assert (find_function(command).__doc__ or "").startswith(COMMANDS[command][1])
+    assert find_function(command)[1] in " ".join(capsys.readouterr().out.split())
 
 
 def test_info_says_what_it_runs_on(capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,7 +97,7 @@ def note(run: str, node: list[str] = [], lengths: list[int] = []) -> None:  # no
 def test_names_that_are_given_again_add_up_and_of_numbers_the_last_count(
     words: str, node: list[str], lengths: list[int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(COMMANDS, "note", (f"{__name__}:note", "Note what was asked for."))
+    monkeypatch.setitem(COMMANDS, "note", f"{__name__}:note")
     assert main(["note", "this", *words.split()]) == 0
     assert json.loads(capsys.readouterr().out) == ["this", node, lengths]
 
@@ -156,18 +155,17 @@ def test_what_computes_nothing_loads_nothing_heavy() -> None:
     """Help, lists and mistakes answer at once: they must not wait for torch & co. to be imported."""
     lines = [
         "import sys",
-        "from gpm.cli.main import COMMANDS, main",
+        "from gpm.cli.main import main",
         "answers = [main(words.split()) for words in sys.argv[1:]]",
         f"loaded = [name for name in {HEAVY} if name in sys.modules]",
         "assert not loaded, loaded",
         "print('codes', *answers)",
     ]
-    verbs = [verb for verb in COMMANDS if verb != "doctor"]
-    quick = ["recipes", "recipes cora", "data", "train cora --help", "train cora --epoch 3", "predict --ot x"]
-    commands = [*quick, *(f"{verb} --help" for verb in verbs)]
+    quick = ["--help", "recipes", "recipes cora", "data", "train cora --help", "train cora --epoch 3", "predict --ot x"]
+    commands = [*quick, *(f"{verb} --help" for verb in COMMANDS)]
     ran = subprocess.run([sys.executable, "-c", "\n".join(lines), *commands], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.splitlines()[-1] == "codes 0 0 0 0 2 2" + " 0" * len(verbs)
+    assert ran.stdout.splitlines()[-1] == "codes 0 0 0 0 0 2 2" + " 0" * len(COMMANDS)
 
 
 def test_importing_gpm_does_not_load_torch() -> None:

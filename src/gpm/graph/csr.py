@@ -118,16 +118,6 @@ def _is_symmetric(indptr, indices):  # pragma: no cover - compiled
 
 
 @threaded
-def _self_loops(indptr, indices):  # pragma: no cover - compiled
-    found = 0
-    for v in prange(indptr.size - 1):
-        for i in range(indptr[v], indptr[v + 1]):
-            if indices[i] == v:
-                found += 1
-    return found
-
-
-@threaded
 def _quantise(indptr, weight, cdf):  # pragma: no cover - compiled
     for v in prange(indptr.size - 1):
         start, stop = indptr[v], indptr[v + 1]
@@ -146,17 +136,10 @@ def _quantise(indptr, weight, cdf):  # pragma: no cover - compiled
 def build(
     source: NDArray, target: NDArray, num_nodes: int, *, undirected: bool, self_loops: bool, with_ids: bool
 ) -> tuple[NDArray, NDArray, NDArray | None]:
-    """Sort edges into rows.
+    """Sort edges `[E]` into rows; if undirected, each edge is entered in both rows, a self-loop once.
 
-    Args:
-        source, target: Integer arrays `[E]`, every entry in `[0, num_nodes)`.
-        undirected: Enter every edge in both rows (a self-loop once).
-        self_loops: Keep edges from a node to itself.
-        with_ids: Also return, per entry, the position of its edge in the input.
-
-    Returns:
-        Row pointers `[N+1]`, columns and (or None) input positions; columns ascend in each row, and equal ones stand
-        in input order.
+    Returns row pointers `[N+1]`, columns and (or None) the input position of each entry. Columns ascend in each row,
+    and equal ones stand in input order.
     """
     parts = max(1, min(count_threads(), 16))
     how = num_nodes, undirected, self_loops, parts
@@ -201,11 +184,6 @@ def merge_duplicates(
 def is_symmetric(indptr: NDArray, indices: NDArray) -> bool:
     """Return True if every edge has its reverse, with the same multiplicity. One pass; rows must be sorted."""
     return bool(_is_symmetric(indptr, indices))
-
-
-def count_self_loops(indptr: NDArray, indices: NDArray) -> int:
-    """Return the number of entries from a node to itself."""
-    return int(_self_loops(indptr, indices))
 
 
 def count_isolated(indptr: NDArray, indices: NDArray, symmetric: bool) -> int:

@@ -18,7 +18,7 @@ from gpm.graph.base_graph import SPARSE, BaseGraph, Census
 from gpm.graph.header import EXTRA, FILE, FIX, KEY, Header, map_checked, read_header
 from gpm.graph.names import Names
 from gpm.io.manifest import FORMATS, HEADER, VERSION, checksum_of, describe_file, open_checked
-from gpm.io.npy import GrowingArray, create_array, map_array
+from gpm.io.npy import GrowingArray, map_array
 from gpm.io.publish import claiming, publish, scratch_for
 
 __all__ = ["HEADER", "GraphWriter", "open_graph", "read_extras", "save_graph", "writing_graph"]
@@ -27,12 +27,7 @@ VERIFY_BELOW = 64 * 2**20  # bytes: smaller graphs are always read completely an
 
 
 class GraphWriter:
-    """Writer of a graph folder, array by array; see `writing_graph`.
-
-    Attributes:
-        folder: The folder to be published.
-        scratch: A folder on the same disk for temporary files, removed at the end.
-    """
+    """Writer of a graph folder, array by array, with a scratch folder on the same disk; see `writing_graph`."""
 
     def __init__(self, folder: Path, scratch: Path) -> None:
         self.folder, self.scratch, self._made = folder, scratch, scratch / "graph"
@@ -48,10 +43,6 @@ class GraphWriter:
         with self.grow(key, array.dtype, array.shape[1:]) as file:
             file.append(array)
 
-    def create(self, key: str, dtype: DTypeLike, shape: tuple[int, ...]) -> NDArray:
-        """Make an array of zeros and map it for writing; its space on disk is reserved at once."""
-        return create_array(self.path(key), dtype, shape)
-
     def grow(self, key: str, dtype: DTypeLike, row: tuple[int, ...] = ()) -> GrowingArray:
         """Start an array to which rows are appended."""
         return GrowingArray(self.path(key), dtype, row)
@@ -66,11 +57,8 @@ class GraphWriter:
     ) -> Path:
         """Write the header, sync all files and publish the folder.
 
-        Args:
-            census: Counts of the edges.
-            sparse: Shapes of sparse features, whose arrays are "x.data", "x.indices", "x.indptr".
-            facts: Further metadata of the graph, which `read_extras` returns.
-            files: Further text files, by name.
+        Sparse features are given by their shapes; their arrays are "x.data", "x.indices" and "x.indptr". `read_extras`
+        returns the `facts`. `files` are further texts by file name.
         """
         listed = {name: _write_text(self._made / name, text) for name, text in (files or {}).items()}
         arrays = {path.stem: _describe(path) for path in sorted(self._made.glob("*.npy"))}
@@ -93,9 +81,7 @@ class GraphWriter:
 def writing_graph(folder: Path, *, overwrite: bool = False) -> Iterator[GraphWriter]:
     """Make a graph folder in the block; it appears with `finish`, and without it nothing is left.
 
-    Args:
-        folder: Where to write; must not exist, unless `overwrite` and it is a saved graph.
-        overwrite: Replace a graph saved there before, which stays until the new one is complete.
+    It must not exist, unless it is a saved graph to overwrite, which stays until the new one is complete.
     """
     folder = folder.absolute()
     with claiming(folder):

@@ -23,8 +23,6 @@ _DENSE = [each.name for each in fields(BaseGraph) if each.name not in ("census",
 _PIECEWISE = (r"(x|edge_attr)\.(data|indices|indptr)", r"names\.(integers|bytes|pointer)", r"extra\.[a-z0-9_]{1,64}")
 KEY = re.compile("|".join((*_DENSE, *_PIECEWISE)))
 FILE = re.compile(r"[a-z][a-z0-9_-]{0,63}\.(yaml|json|txt|md|csv)")
-
-
 _UNKNOWN = Census(False, 0, 0, 0, 0, False, False, False)  # until `read_header` replaces it
 
 
@@ -44,32 +42,21 @@ class _Facts(Struct):
 
 
 class Header(Manifest, kw_only=True):
-    """The content of `graph.json`.
+    """The content of `graph.json`."""
 
-    Attributes:
-        sparse: Shapes of sparse features.
-        facts: Further metadata of the graph, as they were passed to `save_graph`.
-        checksum: Digest of the other content.
-        census: Counts of the edges, which the file keeps among its own keys.
-    """
-
-    sparse: dict[str, tuple[Count, Count]]
-    facts: dict[str, Any] = field(default_factory=dict)
-    checksum: str
-    census: Census = _UNKNOWN
+    sparse: dict[str, tuple[Count, Count]]  # shapes of sparse features
+    facts: dict[str, Any] = field(default_factory=dict)  # further metadata, as they were passed to `save_graph`
+    checksum: str  # digest of the other content
+    census: Census = _UNKNOWN  # which the file keeps among its own keys
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for key in self.arrays:
-            if not KEY.fullmatch(key):
-                raise ValueError(f"its array {key!r} is none that a graph has")
-        for key in self.files:
-            if not FILE.fullmatch(key) or key == HEADER:
-                raise ValueError(f"its file {key!r} is none that a graph has")
-        for key in self.sparse:
-            pieces = {f"{key}.{part}" for part in SPARSE} <= set(self.arrays) and key not in self.arrays
-            if key not in ("x", "edge_attr") or not pieces:
-                raise ValueError(f"its sparse {key!r} is none that a graph has")
+        sparse = [key for key in ("x", "edge_attr") if {f"{key}.{part}" for part in SPARSE} <= set(self.arrays)]
+        wrong = [f"array {key!r}" for key in self.arrays if not KEY.fullmatch(key)]
+        wrong += [f"file {key!r}" for key in self.files if not FILE.fullmatch(key) or key == HEADER]
+        wrong += [f"sparse {key!r}" for key in self.sparse if key not in sparse or key in self.arrays]
+        if wrong:
+            raise ValueError(f"its {wrong[0]} is none that a graph has")
         if not {"indptr", "indices"} <= set(self.arrays):
             raise ValueError("it lists no indptr and indices")
 

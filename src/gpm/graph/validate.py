@@ -65,14 +65,6 @@ def _crosses(indptr, indices, graph_ptr):  # pragma: no cover - compiled
 
 
 @njit(cache=True, nogil=True)
-def _is_outside(values, low, high):  # pragma: no cover - compiled
-    for i in range(values.size):  # noqa: SIM110
-        if not (low <= values[i] < high):
-            return True
-    return False
-
-
-@njit(cache=True, nogil=True)
 def _falls(indptr, cdf):  # pragma: no cover - compiled
     for v in range(indptr.size - 1):
         last = np.int64(0)
@@ -106,6 +98,10 @@ def _faults(graph: BaseGraph) -> Iterable[str]:
     for name in ("x", "edge_attr"):
         if sp.issparse(value := getattr(graph, name)):
             yield _explain_rows(_rows_fault(value.indptr, value.indices, value.shape[1], _ANY), name)
+
+
+def _is_outside(values: NDArray, low: float, high: float) -> bool:
+    return bool(values.size) and not low <= values.min() <= values.max() < high  # NaN is outside
 
 
 def _explain_rows(fault: int, name: str) -> str:

@@ -63,17 +63,11 @@ AnyManifest = TypeVar("AnyManifest", bound=Manifest)
 
 @dataclass(frozen=True)
 class Finding:
-    """A file that is not as the manifest says.
+    """A file that is not as the manifest says."""
 
-    Attributes:
-        name: The file, as the manifest lists it.
-        state: missing, cut, altered, link or damaged; or unexpected, which is no damage.
-        sentence: The explanation, about "it".
-    """
-
-    name: str
-    state: str
-    sentence: str
+    name: str  # as the manifest lists it
+    state: str  # missing, cut, altered, link or damaged; or unexpected, which is no damage
+    sentence: str  # about "it"
 
     @property
     def harmless(self) -> bool:
@@ -175,11 +169,9 @@ def check_folder(folder: Path) -> list[Finding]:
             findings.append(Finding(name, state, sentence))
         else:
             findings += _check_below(folder, PurePosixPath(name))
+    altered, unexpected = "the list of checksums does not name it", "it does not belong to the folder and is not read"
     for name in set(list_files(folder)) - set(listed):
-        if name in USED:
-            findings.append(Finding(name, "altered", "the list of checksums does not name it"))
-        else:
-            findings.append(Finding(name, "unexpected", "it does not belong to the folder and is not read"))
+        findings.append(Finding(name, *(("altered", altered) if name in USED else ("unexpected", unexpected))))
     return findings
 
 
@@ -211,15 +203,7 @@ def check_files(folder: Path, names: Iterable[str]) -> None:
 def open_checked(
     folder: Path, name: str, entry: Entry, *, full: bool = True, fix: str = FIXES[HEADER]
 ) -> BufferedReader:
-    """Open a file that is as its manifest entry says.
-
-    Args:
-        folder: The folder of the manifest.
-        name: The file, as the manifest lists it.
-        entry: Its entry.
-        full: Compare every byte, not only the size and a sample.
-        fix: What the user can do about a damaged file.
-    """
+    """Open a file that is as its manifest entry says; `full` compares every byte, not only the size and a sample."""
     path = folder / name
     for part in (*reversed(path.relative_to(folder).parents), Path(name)):
         if part.name and (folder / part).is_symlink():
