@@ -223,7 +223,8 @@ class Config(TaskOptions, ShiftOptions, TrainOptions, ModelOptions, PatternOptio
         for name, value in zip(("layers", "heads", "width"), SIZES[self.size], strict=True):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
-        if self.target and self.data and not self._has_columns() and self.target_graph in ("", self.target):
+        columns = self.smiles or self.data.lower().removesuffix(".gz").endswith(_TABLES)  # one of which is the target
+        if self.target and self.data and not columns and self.target_graph in ("", self.target):
             object.__setattr__(self, "target_graph", self.target)
             object.__setattr__(self, "target", "")
         if not self.lengths or len(set(self.lengths)) < len(self.lengths):
@@ -245,10 +246,6 @@ class Config(TaskOptions, ShiftOptions, TrainOptions, ModelOptions, PatternOptio
             )
         if self.topology == "shape" and self.anonymous not in ("none", "gru"):
             raise GpmError(f"A shape has no order for --anonymous {self.anonymous} to read; leave out --anonymous.")
-
-    def _has_columns(self) -> bool:
-        """Return whether the data is a table, where `target` names a column."""
-        return bool(self.smiles) or any(self.data.lower().endswith((suffix, f"{suffix}.gz")) for suffix in _TABLES)
 
     def with_(self, **changes: Any) -> Config:
         """Return a copy with some options changed; a new size also sets layers, heads and width that are not named."""

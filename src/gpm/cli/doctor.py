@@ -55,8 +55,8 @@ def doctor(folder: Path) -> None:
     report = _Report()
     settle(folder)
     if (folder / HEADER).is_file():
+        from gpm.graph.folder import read_header
         from gpm.graph.graph import Graph
-        from gpm.graph.header import read_header
 
         if _check_bytes(folder, report, HEADER, partial(read_header, folder)) and not report.damaged:
             report.check("arrays together", lambda: Graph.open(folder, verify=True))

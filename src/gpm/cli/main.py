@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from gpm import __version__
 from gpm.errors import GpmError, nearest
 
 # The functions of the verbs. They import what they need when they are called: help and mistakes load nothing heavy.
@@ -39,8 +40,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(_usage())
         return 0
     if words[0] == "--version":
-        from gpm import __version__
-
         print(__version__)
         return 0
     command = words[0]
@@ -66,8 +65,6 @@ def find_function(command: str) -> tuple[Callable[..., Any], str]:
 
 
 def _usage() -> str:
-    from gpm import __version__
-
     lines = [f"gpm {__version__}: graph learning without message passing", "", "usage: gpm COMMAND [arguments]", ""]
     lines += [f"  {command:<10} {find_function(command)[1]}" for command in COMMANDS]
     return "\n".join([*lines, "", "gpm COMMAND --help explains a command."])

@@ -117,6 +117,16 @@ def _is_symmetric(indptr, indices):  # pragma: no cover - compiled
     return True
 
 
+@njit(cache=True, nogil=True)
+def find_crossing(indptr, indices, graph_ptr):  # pragma: no cover - compiled
+    """Return the first entry that joins two graphs of a collection, or -1."""
+    for g in range(graph_ptr.size - 1):
+        for i in range(indptr[graph_ptr[g]], indptr[graph_ptr[g + 1]]):
+            if indices[i] < graph_ptr[g] or indices[i] >= graph_ptr[g + 1]:
+                return i
+    return -1
+
+
 @threaded
 def _quantise(indptr, weight, cdf):  # pragma: no cover - compiled
     for v in prange(indptr.size - 1):

@@ -23,11 +23,6 @@ def find_nodes(graph: BaseGraph, names: Sequence[Any]) -> NDArray[np.int64]:
     return graph.names.find_many(names)
 
 
-def find_graph(name: object, count: int, names: list[str] | None = None) -> int:
-    """Return a graph by its name or id, see `find_graphs`."""
-    return int(find_graphs([name], count, names)[0])
-
-
 def find_graphs(wanted: Sequence[object], count: int, names: list[str] | None = None) -> NDArray[np.int64]:
     """Return some of `count` graphs by name; or by id, unless names are themselves numbers."""
     ids: dict[str, list[int]] = {}

@@ -173,9 +173,8 @@ class Names:
     def first_duplicate(self) -> Name | None:
         """Return a name that two nodes share, or None."""
         if self._integers is not None:
-            ordered = np.sort(self._integers)
-            twice = np.flatnonzero(ordered[1:] == ordered[:-1])
-            return int(ordered[twice[0]]) if twice.size else None
+            values, counts = np.unique(self._integers, return_counts=True)
+            return next(iter(values[counts > 1].tolist()), None)
         twice = np.flatnonzero(self._look_up_text(self._arrays) != np.arange(len(self)))
         return self[int(twice[0])] if twice.size else None
 

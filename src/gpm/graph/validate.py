@@ -56,15 +56,6 @@ def _rows_fault(indptr, indices, columns, order):  # pragma: no cover - compiled
 
 
 @njit(cache=True, nogil=True)
-def _crosses(indptr, indices, graph_ptr):  # pragma: no cover - compiled
-    for g in range(graph_ptr.size - 1):
-        for i in range(indptr[graph_ptr[g]], indptr[graph_ptr[g + 1]]):
-            if indices[i] < graph_ptr[g] or indices[i] >= graph_ptr[g + 1]:
-                return True
-    return False
-
-
-@njit(cache=True, nogil=True)
 def _falls(indptr, cdf):  # pragma: no cover - compiled
     for v in range(indptr.size - 1):
         last = np.int64(0)
@@ -87,7 +78,8 @@ def _faults(graph: BaseGraph) -> Iterable[str]:
     if not graph.census.directed:
         yield "" if csr.is_symmetric(graph.indptr, graph.indices) else "some of its edges have no reverse"
     if graph.graph_ptr is not None:
-        yield "an edge joins two of its graphs" if _crosses(graph.indptr, graph.indices, graph.graph_ptr) else ""
+        crossing = csr.find_crossing(graph.indptr, graph.indices, graph.graph_ptr)
+        yield "an edge joins two of its graphs" if crossing >= 0 else ""
     if graph.edge_ids is not None:
         rows = graph.edge_attr.shape[0] if graph.edge_attr is not None else 2**62
         yield "edge_ids is out of range" if _is_outside(graph.edge_ids, 0, rows) else ""

@@ -61,7 +61,7 @@ def digest_edges(graph: Graph) -> str:
 
 def _header_checksum(graph: Graph) -> str:
     """Return the checksum in the header of a graph's folder; empty if its edges are not those of a folder."""
-    from gpm.graph.header import read_header
+    from gpm.graph.folder import read_header
 
     folder = graph.folder
     if folder is None:
