@@ -146,7 +146,7 @@ class BaseGraph:
             if weight is not None and not np.isfinite(weight).all():
                 raise GpmError("the weights of equal edges add up to infinity; scale the weights down.")
         repeated_loops = 0 if drop_loops or not loops else loops - len(np.unique(source[source == target]))
-        symmetric = undirected or csr.is_symmetric(indptr, indices)
+        symmetric = undirected or bool(csr.is_symmetric(indptr, indices))
         census = Census(
             directed=not symmetric,
             isolated=csr.count_isolated(indptr, indices, symmetric),

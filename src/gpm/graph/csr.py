@@ -104,8 +104,9 @@ def _merge_rows(indptr, indices, ids, weight, to_indptr, to_indices, to_ids, to_
 
 
 @njit(cache=True)
-def _is_symmetric(indptr, indices):  # pragma: no cover - compiled
-    # Rows are sorted, so while u ascends the entries u of row v are met in the order in which row v lists them.
+def is_symmetric(indptr, indices):  # pragma: no cover - compiled
+    """Return True if every edge has its reverse, with the same multiplicity. One pass; rows must be sorted."""
+    # While u ascends, the entries u of row v are met in the order in which row v lists them.
     cursor = indptr[:-1].copy()
     for u in range(indptr.size - 1):
         for i in range(indptr[u], indptr[u + 1]):
@@ -189,11 +190,6 @@ def merge_duplicates(
         merged, to_indices, none if to_ids is None else to_ids, np.empty(0) if to_weight is None else to_weight,
     )  # fmt: skip
     return to_indices, to_ids, to_weight
-
-
-def is_symmetric(indptr: NDArray, indices: NDArray) -> bool:
-    """Return True if every edge has its reverse, with the same multiplicity. One pass; rows must be sorted."""
-    return bool(_is_symmetric(indptr, indices))
 
 
 def count_isolated(indptr: NDArray, indices: NDArray, symmetric: bool) -> int:

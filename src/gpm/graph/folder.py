@@ -116,12 +116,9 @@ class GraphWriter:
         listed = {name: _write_text(self._made / name, text) for name, text in (files or {}).items()}
         arrays = {path.stem: _describe(path) for path in sorted(self._made.glob("*.npy"))}
         count = {key: arrays[key]["shape"][0] for key in ("indptr", "indices", "graph_ptr") if key in arrays}
-        header: dict[str, Any] = {
-            "format": manifest.FORMATS[HEADER],
-            "version": manifest.VERSION,
-            "num_nodes": count["indptr"] - 1,
-        }
-        header |= {"num_edges": count["indices"], "num_graphs": count.get("graph_ptr", 2) - 1} | asdict(census)
+        header: dict[str, Any] = {"format": manifest.FORMATS[HEADER], "version": manifest.VERSION}
+        header |= {"num_nodes": count["indptr"] - 1, "num_edges": count["indices"]}
+        header |= {"num_graphs": count.get("graph_ptr", 2) - 1} | asdict(census)
         header |= {"arrays": arrays, "sparse": {key: list(shape) for key, shape in (sparse or {}).items()}}
         header |= {"facts": dict(facts)} if facts else {}
         header |= {"files": listed} if listed else {}

@@ -25,12 +25,7 @@ from gpm.graph.names import Names
 from gpm.io.cache import data_root, remove_oldest
 
 _MAX_MARKS = 1000
-_KINDS: dict[str, tuple[type, ...]] = {
-    "edge_ids": (np.int32, np.int64),
-    "edge_weight": (np.float32, np.float64),
-    "edge_cdf": (np.int64,),
-    "graph_ptr": (np.int64,),
-}
+_TYPES = {"edge_ids": "int32 int64", "edge_weight": "float32 float64", "edge_cdf": "int64", "graph_ptr": "int64"}
 _ANY, _ASCENDING, _STRICT = 0, 1, 2
 
 
@@ -109,8 +104,8 @@ def _shape_fault(graph: BaseGraph) -> str:
         return "its row pointers and columns are not lists of numbers"
     if (graph.edge_weight is None) != (graph.edge_cdf is None):
         return "weights and their sums do not come together"
-    for name, kinds in _KINDS.items():
-        if (value := getattr(graph, name)) is not None and (value.dtype not in kinds or value.ndim != 1):
+    for name, types in _TYPES.items():
+        if (value := getattr(graph, name)) is not None and (value.dtype not in types.split() or value.ndim != 1):
             return f"{name} is a {value.dtype} array of shape {list(value.shape)}"
     if graph.graph_ptr is not None and not _rises(graph.graph_ptr, nodes):
         return "graph_ptr does not rise from 0 to the number of nodes"
