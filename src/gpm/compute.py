@@ -99,14 +99,12 @@ def alone() -> Iterator[None]:
 
 @contextmanager
 def threads_for(threads: int | None, pieces: int) -> Iterator[bool]:
-    """Hold numba's threads while they work; gives whether to use them.
+    """Hold at most so many threads (None: numba's own number) while they work; gives whether to use them.
 
-    Args:
-        threads: At most so many; None for numba's own number.
-        pieces: How much there is to do: one chunk is done alone, as is everything in a forked child.
+    One chunk of pieces is done alone, as is everything in a forked child.
     """
     wanted = count_threads() if threads is None else min(threads, numba.config.NUMBA_NUM_THREADS)
-    if wanted <= 1 or pieces <= CHUNK or os.getpid() != _owner:
+    if wanted <= 1 or pieces <= CHUNK or not is_owner():
         yield False
         return
     with _lock, _torch_undisturbed():
@@ -125,7 +123,7 @@ def threaded(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*arguments: Any) -> Any:
-        if os.getpid() != _owner:
+        if not is_owner():
             return alone(*arguments)
         with _lock, _torch_undisturbed():
             return parallel(*arguments)

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import inspect
 import logging
+import math
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields
 from numbers import Integral, Real
 from pathlib import Path
@@ -17,13 +19,8 @@ Kind = Literal["loops", "induced", "shape"]  # what the topology of a pattern te
 Tracker = Literal["none", "tensorboard", "wandb", "mlflow"]
 Strategy = Literal["ddp", "fsdp"]
 MAX_POSITIONS = 64  # a pattern's adjacency is one 64-bit word per node
-SIZES = {
-    "xs": (1, 4, 64),
-    "s": (1, 4, 256),
-    "m": (3, 4, 256),
-    "l": (3, 8, 512),
-    "xl": (3, 16, 1024),
-}  # layers, heads, width
+# layers, heads, width
+SIZES = {"xs": (1, 4, 64), "s": (1, 4, 256), "m": (3, 4, 256), "l": (3, 8, 512), "xl": (3, 16, 1024)}
 _TABLES = (".csv", ".tsv", ".txt", ".parquet", ".jsonl")  # files with columns
 _log = logging.getLogger("gpm")
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -41,8 +38,10 @@ class Options:
 
     def __post_init__(self) -> None:
         for name, (entry, hint) in declared(type(self)).items():
-            value = _checked(name, getattr(self, name), hint)
-            _check_range(name, value, entry.metadata["low"], entry.metadata["high"])
+            value, low, high = _checked(name, getattr(self, name), hint), entry.metadata["low"], entry.metadata["high"]
+            if value is not None and low is not None and not low <= value <= (math.inf if high is None else high):
+                must = f"be at least {low}" if high is None else f"lie between {low} and {high}"
+                raise GpmError(f"{name} must {must}, got {value}.")
             object.__setattr__(self, name, value)
 
 
@@ -224,7 +223,8 @@ class Config(TaskOptions, ShiftOptions, TrainOptions, ModelOptions, PatternOptio
         for name, value in zip(("layers", "heads", "width"), SIZES[self.size], strict=True):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
-        if self.target and self.data and not self._has_columns() and self.target_graph in ("", self.target):
+        columns = self.smiles or self.data.lower().removesuffix(".gz").endswith(_TABLES)  # one of which is the target
+        if self.target and self.data and not columns and self.target_graph in ("", self.target):
             object.__setattr__(self, "target_graph", self.target)
             object.__setattr__(self, "target", "")
         if not self.lengths or len(set(self.lengths)) < len(self.lengths):
@@ -246,10 +246,6 @@ class Config(TaskOptions, ShiftOptions, TrainOptions, ModelOptions, PatternOptio
             )
         if self.topology == "shape" and self.anonymous not in ("none", "gru"):
             raise GpmError(f"A shape has no order for --anonymous {self.anonymous} to read; leave out --anonymous.")
-
-    def _has_columns(self) -> bool:
-        """Return whether the data is a table, where `target` names a column."""
-        return bool(self.smiles) or any(self.data.lower().endswith((suffix, f"{suffix}.gz")) for suffix in _TABLES)
 
     def with_(self, **changes: Any) -> Config:
         """Return a copy with some options changed; a new size also sets layers, heads and width that are not named."""
@@ -370,10 +366,6 @@ def accepts(*classes: type[Options], without: Iterable[str] = ()) -> Callable[[_
 
     A parameter of the function's own goes before a field of the same name. `{options}` in its docstring is replaced by
     the help texts of the fields.
-
-    Args:
-        classes: The options classes.
-        without: Fields to leave out.
     """
 
     def decorate(function: _Function) -> _Function:
@@ -422,15 +414,6 @@ def rename_nodes(options: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in options.items() if key != "nodes"} | {"machines": int(text)}
 
 
-def _check_range(name: str, value: Any, low: float | None, high: float | None) -> None:
-    if value is None or low is None:
-        return
-    if high is None and not low <= value:
-        raise GpmError(f"{name} must be at least {low}, got {value}.")
-    if high is not None and not low <= value <= high:
-        raise GpmError(f"{name} must lie between {low} and {high}, got {value}.")
-
-
 def _checked(name: str, value: Any, hint: Any) -> Any:
     """Return the value as the type of its field; another type is an error that says what was expected."""
     if hint is Any:
@@ -451,20 +434,15 @@ def _checked(name: str, value: Any, hint: Any) -> Any:
         return [_checked(name, entry, int) for entry in value]
     if hint is Path and isinstance(value, (str, Path)):
         return Path(value)
-    if hint is float and isinstance(value, Real) and not isinstance(value, bool):
-        try:
-            return float(value)  # NumPy's own numbers would not be written to YAML
-        except OverflowError:
-            raise GpmError(f"{name} must be a number that fits into 64 bits, got {_shown(value)}.") from None
-    if hint is int and isinstance(value, Integral) and not isinstance(value, bool):
-        if abs(int(value)) > 2**64:
-            raise GpmError(f"{name} must be a number that fits into 64 bits, got {_shown(value)}.")
-        return int(value)
+    if isinstance(value, {float: Real, int: Integral}.get(hint, ())) and not isinstance(value, bool):
+        with suppress(OverflowError):
+            number = hint(value)  # NumPy's own numbers would not be written to YAML
+            if hint is float or abs(number) <= 2**64:
+                return number
+        raise GpmError(f"{name} must be a number that fits into 64 bits, got {_shown(value)}.")
     if hint is float and isinstance(value, str):  # YAML reads 5e-3 as text
-        try:
+        with suppress(ValueError):
             return float(value)
-        except ValueError:
-            pass
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
         raise GpmError(f"{name} must be of type {hint.__name__}, got {_shown(value)}.")
     return value

@@ -47,19 +47,14 @@ def _mix_int(bits: int) -> int:
     return bits ^ (bits >> 31)
 
 
-@njit(nogil=True)
-def mix(bits):  # pragma: no cover - compiled
-    """Scramble a uint64 in compiled code."""
-    bits = (bits ^ (bits >> _S30)) * _FIRST_U
-    bits = (bits ^ (bits >> _S27)) * _SECOND_U
-    return bits ^ (bits >> _S31)
-
-
 def mix_array(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Scramble an array of uint64."""
     bits = (bits ^ (bits >> _S30)) * _FIRST_U
     bits = (bits ^ (bits >> _S27)) * _SECOND_U
     return bits ^ (bits >> _S31)
+
+
+mix = njit(nogil=True)(mix_array)  # of one uint64, in compiled code
 
 
 def mix_tensor(bits: torch.Tensor) -> torch.Tensor:

@@ -6,6 +6,7 @@ from torch_geometric.data import Data
 
 from gpm import GpmError, Graph
 from gpm.cli.datasets import data, find_state, list_datasets
+from gpm.cli.main import main
 from gpm.data.catalog import CATALOG
 from gpm.io.cache import data_root
 
@@ -126,3 +127,10 @@ def test_several_labels_of_graphs_are_described(tmp_path: Path, capsys: pytest.C
 def test_unknown_names_get_the_nearest() -> None:
     with pytest.raises(GpmError, match="Did you mean 'motifs'"):
         data("moitfs")
+
+
+def test_data_are_listed_and_described(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data"]) == 0
+    assert "Karate Club" in capsys.readouterr().out
+    assert main(["data", "karate"]) == 0
+    assert "34 nodes, 78 undirected edges" in capsys.readouterr().out

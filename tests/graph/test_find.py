@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gpm import GpmError, Graph
-from gpm.graph.find import FEW, find_graph, find_new, find_nodes
+from gpm.graph.find import FEW, find_graphs, find_new, find_nodes
 from tests.io.test_table_files import hostile_names
 
 COUNT = 500
@@ -65,13 +65,13 @@ def test_new_are_those_whose_names_are_not_known() -> None:
 
 
 def test_graphs_are_found_by_name_or_number() -> None:
-    assert find_graph("CCO", 3, ["C", "CCO", "CC"]) == 1
-    assert find_graph("2", 3, ["C", "CCO", "CC"]) == find_graph(2, 3) == 2
-    assert find_graph("9", 3, ["7", "9", "11"]) == 1
+    assert find_graphs(["CCO", "2"], 3, ["C", "CCO", "CC"]).tolist() == [1, 2]
+    assert find_graphs([2], 3).tolist() == [2]
+    assert find_graphs(["9"], 3, ["7", "9", "11"]).tolist() == [1]
     with pytest.raises(GpmError, match=r"no graph '2': .*the first is named '7'"):
-        find_graph("2", 3, ["7", "9", "11"])  # whose names are numbers, so that a number is a name
+        find_graphs(["2"], 3, ["7", "9", "11"])  # whose names are numbers, so that a number is a name
     with pytest.raises(GpmError, match="2 graphs are named 'C'; give the number of one, such as 0"):
-        find_graph("C", 3, ["C", "CCO", "C"])
+        find_graphs(["C"], 3, ["C", "CCO", "C"])
     for wrong in ("3", "-1", "x", "²", "9" * 30):
         with pytest.raises(GpmError, match=r"no graph .*: graphs are numbered 0 to 2\."):
-            find_graph(wrong, 3)
+            find_graphs([wrong], 3)

@@ -18,6 +18,7 @@ from gpm.graph import validate
 from gpm.graph.folder import read_extras, save_graph, writing_graph
 from gpm.graph.graph import Census
 from gpm.io import manifest
+from gpm.io.npy import create_array
 from tests.graphs import graphs
 
 NAMES = ["ä", "a,b", 'say "x"', "line\nbreak", "007", "7"]
@@ -202,7 +203,7 @@ def test_a_file_that_cannot_grow_is_an_error_and_leaves_nothing(tmp_path: Path) 
         with pytest.raises(GpmError, match=r"cannot write .*graph: File too large"):
             Graph.from_edges(np.zeros((2, 9), dtype=int), 9000).save(tmp_path / "graph")
         with pytest.raises(GpmError, match="File too large"), writing_graph(tmp_path / "graph") as writer:
-            writer.create("x", np.float32, (9000, 1))
+            create_array(writer.path("x"), np.float32, (9000, 1))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert not list(tmp_path.iterdir())
@@ -215,7 +216,7 @@ def test_arrays_that_are_created_and_that_grow_are_saved(tmp_path: Path) -> None
         with writer.grow("indices", np.int32) as indices:
             indices.append(np.array([1]))
             indices.append(np.array([2]))
-        writer.create("x", np.float32, (3, 2))[:] = graph.x
+        create_array(writer.path("x"), np.float32, (3, 2))[:] = graph.x
         writer.finish(graph.census)
     _assert_same(graph, Graph.open(tmp_path / "graph"))
 

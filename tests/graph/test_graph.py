@@ -40,6 +40,7 @@ def test_census_equals_a_count_by_hand(graph: Graph) -> None:
     a, b = graph.edge_index()
     pairs = set(zip(a.tolist(), b.tolist(), strict=True))
     assert graph.census.isolated == len(set(range(graph.num_nodes)) - set(a.tolist()) - set(b.tolist()))
+    assert graph.census.loop_entries == np.count_nonzero(a == b)
     if graph.census.merged:
         assert len(pairs) == graph.num_edges
     if not graph.census.directed:

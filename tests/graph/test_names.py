@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpm import GpmError
-from gpm.graph import name_index as lookup
+from gpm.graph import names as lookup
 from gpm.graph.names import Names, join_names
 
 ADVERSARIAL = ["ä", "a,b", 'say "x"', "line\nbreak", "007", "7", "", " ", "<img src=x>", "数", "a" * 300]
@@ -53,7 +53,7 @@ def test_many_numbers_are_found_by_their_text() -> None:
 
 
 def test_names_with_equal_hashes_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookup, "hash_names", lambda _, pointer: np.zeros(len(pointer) - 1, dtype=np.uint64))
+    monkeypatch.setattr(lookup, "hash_names", lambda names: np.zeros(len(names["pointer"]) - 1, dtype=np.uint64))
     names = Names(["b", "a", "ab", "c"])
     assert names.look_up(["ab", "c", "b", "d"]).tolist() == [2, 3, 0, -1]
     assert names.first_duplicate() is None

@@ -37,16 +37,13 @@ class Arguments:
             self._add(self.parser, each.name, hints[each.name], texts.get(each.name), each.default)
         for cls in getattr(function, "option_classes", ()):
             for group in reversed([base for base in cls.__mro__ if issubclass(base, Options)]):
-                self._add_group(group)
+                names = [name for name in declared(group) if name in self.options and name not in self.types]
+                titled = self.parser.add_argument_group(inspect.cleandoc(group.__doc__ or "").partition("\n")[0])
+                for name in names:
+                    entry, hint = declared(group)[name]
+                    self._add(titled, name, hint, describe_option(entry), default_of(entry))
         words = [each.name.upper() if each.default is each.empty else f"[{each.name.upper()}]" for each in self.own[:1]]
         self.parser.usage = " ".join([f"gpm {command}", *words, "[flags]"])
-
-    def _add_group(self, cls: type[Options]) -> None:
-        names = [name for name in declared(cls) if name in self.options and name not in self.types]
-        group = self.parser.add_argument_group(inspect.cleandoc(cls.__doc__ or "").partition("\n")[0])
-        for name in names:
-            entry, hint = declared(cls)[name]
-            self._add(group, name, hint, describe_option(entry), default_of(entry))
 
     def _add(self, group: Any, name: str, hint: Any, about: str | None, default: Any) -> None:
         hint = Path | None if hint is Any else hint  # in Python also a table in memory
@@ -61,17 +58,13 @@ class Arguments:
         spelled = self._spell(words)
         source = next((word.partition("=")[2] for word in spelled if word.startswith("--source=")), "")
         if source and "epochs" in self.options:
-            self._show_recipe(source)
+            from gpm.training.recipes import find_recipe
+
+            values = recipe.config.to_dict() if (recipe := find_recipe(source)) is not None else {}
+            self.parser.set_defaults({key: value for key, value in values.items() if key in self.options})
         values = self.parser.parse_args(spelled).as_dict()
         named = {word[2:].partition("=")[0] for word in spelled}
         return {key: value for key, value in values.items() if key in named or key not in self.options}
-
-    def _show_recipe(self, source: str) -> None:
-        from gpm.training.recipes import find_recipe
-
-        if (recipe := find_recipe(source)) is not None:
-            values = recipe.config.to_dict().items()
-            self.parser.set_defaults({key: value for key, value in values if key in self.options})
 
     def reword(self, message: str) -> str:
         """Turn a message of the parser into one sentence that names the flag."""

@@ -34,13 +34,11 @@ def data(name: str = "", source: str = "") -> None:
     if name == "check":
         if not source:
             raise GpmError("Say what to check: gpm data check RUN, or gpm data check cora.")
-        for line in check_source(source):
-            print(line)
+        print("\n".join(check_source(source)))
         return
     if source:
         raise GpmError(f"gpm data describes one dataset; leave out {source!r}, or write gpm data check {source}.")
-    for line in describe_data(name) if name else list_datasets():
-        print(line)
+    print("\n".join(describe_data(name) if name else list_datasets()))
 
 
 def check_source(source: str) -> list[str]:
@@ -68,8 +66,11 @@ def list_datasets() -> list[str]:
     for name, entry in CATALOG.items():
         facts = (f"{entry.graphs or 1:,}", f"{entry.nodes:,}", f"{entry.task}s", entry.split, entry.metric)
         rows.append((name, entry.title, *facts, find_state(entry)))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [_align(row, widths) for row in rows]
+    columns = list(zip(*rows, strict=True))
+    for i, column in enumerate(columns):
+        adjust = str.rjust if i in _NUMBERS else str.ljust
+        columns[i] = tuple(adjust(cell, max(map(len, column))) for cell in column)
+    return ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
 
 
 def find_state(entry: Entry) -> str:
@@ -117,12 +118,13 @@ def _describe_labels(loaded: TaskData) -> dict[str, str]:
     if loaded.metric in ("mae", "rmse"):
         return _describe_values(labels.reshape(len(labels), -1), level) | unlabelled
     if labels.ndim == 1:
-        counts = np.bincount(labels[labels >= 0])
-        return {"classes": f"{len(counts):,}", f"{level}s of each": _describe_counts(counts)} | unlabelled
-    known = [f"{share:.0%}" for share in (~np.isnan(labels)).mean(axis=0)]
-    facts = {f"labels per {level}": f"{labels.shape[1]:,}"}
-    facts |= {f"{level}s of each": _describe_counts(np.nansum(labels, axis=0)), "known": _shorten(known)}
-    return facts | unlabelled
+        counts, known = np.bincount(labels[labels >= 0]), {}
+        facts = {"classes": f"{len(counts):,}"}
+    else:
+        counts = np.nansum(labels, axis=0)
+        facts = {f"labels per {level}": f"{labels.shape[1]:,}"}
+        known = {"known": _shorten([f"{share:.0%}" for share in (~np.isnan(labels)).mean(axis=0)])}
+    return facts | {f"{level}s of each": _shorten([f"{int(count):,}" for count in counts])} | known | unlabelled
 
 
 def _describe_values(values: NDArray, level: str) -> dict[str, str]:
@@ -153,13 +155,6 @@ def _is_processed(entry: Entry, folder: Path) -> bool:
     return any(file.name.startswith("data") for file in (folder / "processed").glob("*.pt"))
 
 
-def _align(row: tuple[str, ...], widths: list[int]) -> str:
-    cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-    for i in _NUMBERS:
-        cells[i] = row[i].rjust(widths[i])
-    return "  ".join(cells).rstrip()
-
-
 def _describe_features(x: Features | None) -> str:
     if x is None:
         return "none"
@@ -167,10 +162,6 @@ def _describe_features(x: Features | None) -> str:
         kind = "categories" if np.issubdtype(x.dtype, np.integer) else "dense"
         return f"{x.shape[1]:,} {kind}, {x.dtype}"
     return f"{x.shape[1]:,} sparse, {x.dtype}, {x.nnz / max(1, x.shape[0] * x.shape[1]):.2%} filled"
-
-
-def _describe_counts(counts: NDArray) -> str:
-    return _shorten([f"{int(count):,}" for count in counts])
 
 
 def _shorten(words: list[str]) -> str:

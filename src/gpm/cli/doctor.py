@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from gpm.errors import GpmError
-from gpm.graph.digest import check_digest
-from gpm.graph.graph import Graph
-from gpm.graph.header import read_header
 from gpm.io.atomic import check_plain, read_json
 from gpm.io.manifest import CHECKSUMS, FIXES, HEADER, check_folder, list_files, read_checksums
 from gpm.run.workplace import PART, PLAN, Plan, is_complete, is_run, part_of, settle, target_of
@@ -57,6 +54,9 @@ def doctor(folder: Path) -> None:
     report = _Report()
     settle(folder)
     if (folder / HEADER).is_file():
+        from gpm.graph.folder import read_header
+        from gpm.graph.graph import Graph
+
         if _check_bytes(folder, report, HEADER, partial(read_header, folder)) and not report.damaged:
             report.check("arrays together", lambda: Graph.open(folder, verify=True))
     elif folder.is_dir() and (is_run(folder) or is_complete(folder)):
@@ -114,6 +114,7 @@ def _check_bytes(folder: Path, report: _Report, manifest: str, read: Callable[[]
 def _read(folder: Path, name: str) -> None:
     """Read a file of a run as its reader would."""
     from gpm.data.splits import Split
+    from gpm.graph.graph import Graph
     from gpm.inference.model_files import read_metadata
     from gpm.io.archives import check_zip
     from gpm.io.run_files import MODEL, read_config
@@ -138,6 +139,7 @@ def _read(folder: Path, name: str) -> None:
 
 def _check_use(folder: Path, report: _Report, below: str) -> None:
     """Check that options, weights, split and data go together."""
+    from gpm.graph.digest import check_digest
     from gpm.io.run_files import MODEL, RESULT, SPLIT, WEIGHTS
     from gpm.run.run import Run
 

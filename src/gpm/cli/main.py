@@ -5,63 +5,31 @@ from __future__ import annotations
 import importlib
 import logging
 import os
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from gpm import __version__
 from gpm.errors import GpmError, nearest
 
-# The verbs: their function, and the first line of its docstring.
+# The functions of the verbs. They import what they need when they are called: help and mistakes load nothing heavy.
 COMMANDS = {
-    "train": (
-        "gpm.cli.train:train_run",
-        "Train a model on nodes, links or graphs, score it and save everything in a run folder.",
-    ),
-    "evaluate": ("gpm.cli.evaluate:evaluate_run", "Score a trained model again, on a split of its data."),
-    "predict": ("gpm.cli.predict:predict_run", "Write predictions for nodes, pairs of nodes or graphs to a table."),
-    "explain": (
-        "gpm.cli.explain:explain_run",
-        "Find the patterns that a prediction rests on, check how reliable that is, and write a page.",
-    ),
-    "shift": (
-        "gpm.cli.shift:shift_run",
-        "Compare the target graph of a run with its source: distances, scores, and the patterns of both.",
-    ),
-    "embed": ("gpm.cli.embed:embed_run", "Write the embeddings of nodes or graphs to a file."),
-    "export": (
-        "gpm.cli.export:export_run",
-        "Write a model as a torch.export program, checked against the run.",
-    ),
-    "plan": (
-        "gpm.cli.plan:plan_run",
-        "Predict the memory and the time of a training, and name the flags that make it fit.",
-    ),
-    "tune": (
-        "gpm.cli.tune:tune",
-        "Search for the options that validate best and write them as a recipe; the test part is not read.",
-    ),
-    "import": (
-        "gpm.cli.import_:import_run",
-        "Read tables of edges, nodes and graphs, check them, and write a graph folder.",
-    ),
-    "doctor": ("gpm.cli.doctor:doctor", "Verify a run or a graph folder, and say what is damaged and what to do."),
-    "recipes": ("gpm.cli.recipes:list_recipes", "List the recipes with the scores of the paper, or show one."),
-    "data": (
-        "gpm.cli.datasets:data",
-        "List the named datasets, describe one, or check that its splits do not overlap.",
-    ),
-    "patterns": (
-        "gpm.cli.patterns:patterns",
-        "Show the most frequent patterns of a graph, or around one node, and draw them.",
-    ),
-    "demo": (
-        "gpm.cli.demo:demo",
-        "Train on planted motifs, score beside two baselines, and explain one prediction on a page.",
-    ),
-    "info": ("gpm.cli.info:info", "Print versions, devices, kernel, threads and the data root."),
+    "train": "gpm.cli.train:train_run",
+    "evaluate": "gpm.cli.evaluate:evaluate_run",
+    "predict": "gpm.cli.predict:predict_run",
+    "explain": "gpm.cli.explain:explain_run",
+    "shift": "gpm.cli.shift:shift_run",
+    "embed": "gpm.cli.embed:embed_run",
+    "export": "gpm.cli.export:export_run",
+    "plan": "gpm.cli.plan:plan_run",
+    "tune": "gpm.cli.tune:tune",
+    "import": "gpm.cli.import_:import_run",
+    "doctor": "gpm.cli.doctor:doctor",
+    "recipes": "gpm.cli.recipes:list_recipes",
+    "data": "gpm.cli.datasets:data",
+    "patterns": "gpm.cli.patterns:patterns",
+    "demo": "gpm.cli.demo:demo",
+    "info": "gpm.cli.info:info",
 }
 
 
@@ -72,8 +40,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(_usage())
         return 0
     if words[0] == "--version":
-        from gpm import __version__
-
         print(__version__)
         return 0
     command = words[0]
@@ -82,43 +48,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"gpm: There is no command {command!r}.{hint} Commands: {', '.join(COMMANDS)}.", file=sys.stderr)
         return 2
     try:
-        with _ending_cleanly():
+        from gpm.io.publish import sigterm_raises
+
+        with sigterm_raises(KeyboardInterrupt()):  # so that half-written files are removed
             return _run(command, words[1:])
     except KeyboardInterrupt:
         print(f"gpm {command}: interrupted", file=sys.stderr)
         return 130
 
 
-def find_function(command: str) -> Callable[..., Any]:
-    """Import the function of a verb."""
-    module, _, name = COMMANDS[command][0].partition(":")
+def find_function(command: str) -> tuple[Callable[..., Any], str]:
+    """Import the function of a verb; return it with the first line of its docstring."""
+    module, _, name = COMMANDS[command].partition(":")
     function: Callable[..., Any] = getattr(importlib.import_module(module), name)
-    return function
+    return function, (function.__doc__ or "").partition("\n")[0]
 
 
 def _usage() -> str:
-    from gpm import __version__
-
     lines = [f"gpm {__version__}: graph learning without message passing", "", "usage: gpm COMMAND [arguments]", ""]
-    lines += [f"  {name:<10} {about}" for name, (_, about) in COMMANDS.items()]
+    lines += [f"  {command:<10} {find_function(command)[1]}" for command in COMMANDS]
     return "\n".join([*lines, "", "gpm COMMAND --help explains a command."])
-
-
-@contextmanager
-def _ending_cleanly() -> Iterator[None]:
-    """Treat SIGTERM as Ctrl-C, so that half-written files are removed before the process ends."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _run(command: str, words: list[str]) -> int:
@@ -129,8 +78,8 @@ def _run(command: str, words: list[str]) -> int:
 
     logging.basicConfig(format="%(message)s")
     logging.getLogger("gpm").setLevel(logging.INFO)
-    function = find_function(command)
-    arguments = Arguments(command, COMMANDS[command][1], function)
+    function, about = find_function(command)
+    arguments = Arguments(command, about, function)
     try:
         function(**arguments.parse(words))
     except SystemExit as stop:  # --help

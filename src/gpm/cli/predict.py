@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpm.cli.run_folder import name_instances, open_run, refuse
 from gpm.config import ComputeOptions, accepts
 from gpm.errors import GpmError
-
-if TYPE_CHECKING:
-    from gpm.run.run import Run
-    from gpm.run.shards import Part
 
 
 @accepts(ComputeOptions)
@@ -87,7 +83,11 @@ def predict_run(
         raise GpmError("Name a table of pairs with --pairs, or a node with --recommend 10 --node NAME.")
     if shard and out is not None:
         drawing |= {"pairs": pairs, "new": new, "interval": wide, "draws": draws, "overwrite": overwrite}
-        _report_part(opened, opened.predict_shard(out, index, count, **drawing))
+        part = opened.predict_shard(out, index, count, **drawing)
+        rows = (
+            f"{len(part):,} {name_instances(opened)}s of {opened.data.title}, from id {part.first:,} on, in {part.path}"
+        )
+        print(rows if part.made else f"{part.path} exists already, of the same run, data and options; nothing to do")
         return
     if recommend:
         predictions = opened.recommend(node, recommend, **drawing)
@@ -113,13 +113,6 @@ def _check_shard(shard: str, out: Path | None, some: dict[str, Any]) -> tuple[in
         raise GpmError("Name the folder for the parts, as in -o predictions.")
     check_folder(out)
     return parse_shard(shard)
-
-
-def _report_part(run: Run, part: Part) -> None:
-    if part.made:
-        print(f"{len(part):,} {name_instances(run)}s of {run.data.title}, from id {part.first:,} on, in {part.path}")
-    else:
-        print(f"{part.path} exists already, of the same run, data and options; nothing to do")
 
 
 def _merge_parts(run: Path, out: Path | None, folder: Path) -> None:

@@ -24,25 +24,16 @@ SPARSE = ("indptr", "indices", "data")  # the arrays of a sparse matrix, in the 
 
 @dataclass(frozen=True)
 class Census:
-    """Counts of the edges that a graph was built from, and what was done with them.
+    """Counts of the edges that a graph was built from, and what was done with them."""
 
-    Attributes:
-        directed: Some edge has no reverse.
-        isolated: Nodes without any edge, in or out.
-        self_loops, duplicates: Input edges that are self-loops, or repeat an earlier edge.
-        loop_entries: Self-loops among the graph's own edges.
-        dropped_loops, merged: Those self-loops were dropped; those duplicates were merged.
-        mirrored: Each edge was listed once and entered in both directions.
-    """
-
-    directed: bool
-    isolated: Count
-    self_loops: Count
-    duplicates: Count
-    loop_entries: Count
+    directed: bool  # some edge has no reverse
+    isolated: Count  # nodes without any edge, in or out
+    self_loops: Count  # input edges that are self-loops
+    duplicates: Count  # input edges that repeat an earlier one
+    loop_entries: Count  # self-loops among the graph's own edges
     dropped_loops: bool
-    merged: bool
-    mirrored: bool
+    merged: bool  # the duplicates were merged
+    mirrored: bool  # each edge was listed once and entered in both directions
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,13 +146,13 @@ class BaseGraph:
             if weight is not None and not np.isfinite(weight).all():
                 raise GpmError("the weights of equal edges add up to infinity; scale the weights down.")
         repeated_loops = 0 if drop_loops or not loops else loops - len(np.unique(source[source == target]))
-        symmetric = undirected or csr.is_symmetric(indptr, indices)
+        symmetric = undirected or bool(csr.is_symmetric(indptr, indices))
         census = Census(
             directed=not symmetric,
             isolated=csr.count_isolated(indptr, indices, symmetric),
             self_loops=loops,
             duplicates=(repeats + repeated_loops) // 2 if undirected else repeats,
-            loop_entries=csr.count_self_loops(indptr, indices) if loops and not drop_loops else 0,
+            loop_entries=0 if drop_loops else loops - (repeated_loops if duplicates == "merge" else 0),
             dropped_loops=bool(loops and drop_loops),
             merged=bool(repeats and duplicates == "merge"),
             mirrored=undirected,

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from gpm.errors import GpmError, whole_number
+from gpm.graph import csr
 from gpm.graph.names import Names
 
 Features: TypeAlias = NDArray | sp.csr_array  # floats: dense, or sparse rows; integers: one category per column
@@ -99,13 +100,10 @@ def check_graph_ptr(graph_ptr: ArrayLike, indptr: NDArray, indices: NDArray) -> 
     count = len(indptr) - 1
     if pointer.ndim != 1 or pointer.size < 1 or pointer[0] != 0 or pointer[-1] != count or (np.diff(pointer) < 0).any():
         raise GpmError(f"graph_ptr must rise from 0 to the number of nodes ({count:,}).")
-    owner = np.repeat(np.arange(len(pointer) - 1), np.diff(pointer))
-    crossing = np.flatnonzero(np.repeat(owner, np.diff(indptr)) != owner[indices])
-    if crossing.size:
-        source = int(np.searchsorted(indptr, crossing[0], side="right")) - 1
-        raise GpmError(
-            f"the edge from node {source} to node {indices[crossing[0]]} joins two graphs of the collection."
-        )
+    crossing = csr.find_crossing(indptr, indices, pointer)
+    if crossing >= 0:
+        source = int(np.searchsorted(indptr, crossing, side="right")) - 1
+        raise GpmError(f"the edge from node {source} to node {indices[crossing]} joins two graphs of the collection.")
     return pointer
 
 
@@ -119,10 +117,8 @@ def check_labels(labels: NDArray, num_nodes: int, graph_ptr: ArrayLike | None) -
     """Return labels with a row per node or per graph."""
     num_graphs = 1 if graph_ptr is None else len(as_array(graph_ptr)) - 1
     labels = labels[None] if labels.ndim == 0 else labels
-    if len(labels) not in (num_nodes, num_graphs):
-        raise GpmError(
-            f"y must have a row per node ({num_nodes:,}) or per graph ({num_graphs:,}), got {len(labels):,}."
-        )
+    if (rows := len(labels)) not in (num_nodes, num_graphs):
+        raise GpmError(f"y must have a row per node ({num_nodes:,}) or per graph ({num_graphs:,}), got {rows:,}.")
     return labels
 
 

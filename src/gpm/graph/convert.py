@@ -84,11 +84,10 @@ def from_collated(cls: type[AnyGraph], datasets: Sequence[InMemoryDataset], **op
 
 def _from_list(cls: type[AnyGraph], graphs: Sequence[Data], **options: Any) -> AnyGraph:
     stores = [graph.to_dict() for graph in graphs]
-    has_edges = [store.get("edge_index") is not None for store in stores]
-    counts = [_count(graph) if there else None for graph, there in zip(graphs, has_edges, strict=True)]
+    pairs = zip(graphs, stores, strict=True)
+    counts = [_count(graph) if store.get("edge_index") is not None else None for graph, store in pairs]
     if None in counts:
-        bare = counts.index(None)
-        raise _apart(f"graph {bare} has no edge_index or no number of nodes")
+        raise _apart(f"graph {counts.index(None)} has no edge_index or no number of nodes")
     num_edges = np.array([store["edge_index"].shape[-1] for store in stores])
     return _join(cls, _concatenate(stores), np.array(counts), num_edges, options)
 

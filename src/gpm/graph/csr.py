@@ -104,8 +104,9 @@ def _merge_rows(indptr, indices, ids, weight, to_indptr, to_indices, to_ids, to_
 
 
 @njit(cache=True)
-def _is_symmetric(indptr, indices):  # pragma: no cover - compiled
-    # Rows are sorted, so while u ascends the entries u of row v are met in the order in which row v lists them.
+def is_symmetric(indptr, indices):  # pragma: no cover - compiled
+    """Return True if every edge has its reverse, with the same multiplicity. One pass; rows must be sorted."""
+    # While u ascends, the entries u of row v are met in the order in which row v lists them.
     cursor = indptr[:-1].copy()
     for u in range(indptr.size - 1):
         for i in range(indptr[u], indptr[u + 1]):
@@ -117,14 +118,14 @@ def _is_symmetric(indptr, indices):  # pragma: no cover - compiled
     return True
 
 
-@threaded
-def _self_loops(indptr, indices):  # pragma: no cover - compiled
-    found = 0
-    for v in prange(indptr.size - 1):
-        for i in range(indptr[v], indptr[v + 1]):
-            if indices[i] == v:
-                found += 1
-    return found
+@njit(cache=True, nogil=True)
+def find_crossing(indptr, indices, graph_ptr):  # pragma: no cover - compiled
+    """Return the first entry that joins two graphs of a collection, or -1."""
+    for g in range(graph_ptr.size - 1):
+        for i in range(indptr[graph_ptr[g]], indptr[graph_ptr[g + 1]]):
+            if indices[i] < graph_ptr[g] or indices[i] >= graph_ptr[g + 1]:
+                return i
+    return -1
 
 
 @threaded
@@ -146,17 +147,10 @@ def _quantise(indptr, weight, cdf):  # pragma: no cover - compiled
 def build(
     source: NDArray, target: NDArray, num_nodes: int, *, undirected: bool, self_loops: bool, with_ids: bool
 ) -> tuple[NDArray, NDArray, NDArray | None]:
-    """Sort edges into rows.
+    """Sort edges `[E]` into rows; if undirected, each edge is entered in both rows, a self-loop once.
 
-    Args:
-        source, target: Integer arrays `[E]`, every entry in `[0, num_nodes)`.
-        undirected: Enter every edge in both rows (a self-loop once).
-        self_loops: Keep edges from a node to itself.
-        with_ids: Also return, per entry, the position of its edge in the input.
-
-    Returns:
-        Row pointers `[N+1]`, columns and (or None) input positions; columns ascend in each row, and equal ones stand
-        in input order.
+    Returns row pointers `[N+1]`, columns and (or None) the input position of each entry. Columns ascend in each row,
+    and equal ones stand in input order.
     """
     parts = max(1, min(count_threads(), 16))
     how = num_nodes, undirected, self_loops, parts
@@ -196,16 +190,6 @@ def merge_duplicates(
         merged, to_indices, none if to_ids is None else to_ids, np.empty(0) if to_weight is None else to_weight,
     )  # fmt: skip
     return to_indices, to_ids, to_weight
-
-
-def is_symmetric(indptr: NDArray, indices: NDArray) -> bool:
-    """Return True if every edge has its reverse, with the same multiplicity. One pass; rows must be sorted."""
-    return bool(_is_symmetric(indptr, indices))
-
-
-def count_self_loops(indptr: NDArray, indices: NDArray) -> int:
-    """Return the number of entries from a node to itself."""
-    return int(_self_loops(indptr, indices))
 
 
 def count_isolated(indptr: NDArray, indices: NDArray, symmetric: bool) -> int:

@@ -20,11 +20,7 @@ READ_WHOLE = 2**30  # bytes: a larger graph in a folder is identified by the che
 def digest_data(graph: BaseGraph, source: str | Path = "") -> str:
     """Return a text that identifies the edges, features, labels and names of a graph.
 
-    A graph folder of a gigabyte or more goes by the checksum of its header, which holds those of its arrays.
-
-    Args:
-        graph: The graph.
-        source: The folder that it was opened from, if any.
+    A graph folder (`source`) of a gigabyte or more goes by the checksum of its header, which holds those of its arrays.
     """
     arrays = dict(_digested_arrays(graph))
     mapped = graph.folder is not None  # else it was put together from several graphs
@@ -41,13 +37,9 @@ def digest_data(graph: BaseGraph, source: str | Path = "") -> str:
 def check_digest(graph: BaseGraph, digest: str, folder: Path, source: str) -> None:
     """Refuse a graph that is no longer the one a run was trained on; a run without a digest takes any graph.
 
-    Args:
-        graph: The graph as it is now.
-        digest: The run's `data_digest`. Only its first word describes the graph.
-        folder: The run folder.
-        source: Where the run's options say that the graph is, relative to the run folder.
+    The run folder has the digest as its `data_digest`, and its options name the source, relative to the folder.
     """
-    trained_on = digest.partition(" ")[0]
+    trained_on = digest.partition(" ")[0]  # only the first word describes the graph
     if not trained_on:
         return
     current = digest_data(graph, folder / source)

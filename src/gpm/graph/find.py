@@ -23,19 +23,8 @@ def find_nodes(graph: BaseGraph, names: Sequence[Any]) -> NDArray[np.int64]:
     return graph.names.find_many(names)
 
 
-def find_graph(name: object, count: int, names: list[str] | None = None) -> int:
-    """Return a graph by its name or id, see `find_graphs`."""
-    return int(find_graphs([name], count, names)[0])
-
-
 def find_graphs(wanted: Sequence[object], count: int, names: list[str] | None = None) -> NDArray[np.int64]:
-    """Return graphs by name; or by id, unless names are themselves numbers.
-
-    Args:
-        wanted: Names or ids.
-        count: Number of graphs.
-        names: Names of the graphs; None if they have ids only.
-    """
+    """Return some of `count` graphs by name; or by id, unless names are themselves numbers."""
     ids: dict[str, list[int]] = {}
     for i, name in enumerate(names or ()):
         ids.setdefault(name, []).append(i)
@@ -59,10 +48,9 @@ def find_new(graph: BaseGraph, other: BaseGraph) -> NDArray[np.int64]:
     """Return the nodes of a graph whose names another graph lacks, ascending. A number and its text are one name."""
     if all(g.names is None and g.graph_ptr is None for g in (graph, other)):
         return np.arange(min(other.num_nodes, graph.num_nodes), graph.num_nodes)
-    names, new = other.names or _names_of_ids(other), [np.zeros(0, dtype=np.int64)]
-    for nodes in _blocks(graph):
-        new.append(nodes[names.look_up(graph.names_of(nodes)) < 0])
-    return np.concatenate(new)
+    names = other.names or _names_of_ids(other)
+    new = [nodes[names.look_up(graph.names_of(nodes)) < 0] for nodes in _blocks(graph)]
+    return np.concatenate([np.zeros(0, dtype=np.int64), *new])
 
 
 def _names_of_ids(graph: BaseGraph) -> Names:

@@ -1,4 +1,9 @@
-"""The user's own node names, kept beside the integer ids that the kernels use."""
+"""The user's own node names, kept beside the integer ids that the kernels use.
+
+Names that are text are one buffer of bytes: name i is `buffer[pointer[i] : pointer[i + 1]]`. Many are found at once by
+64-bit hashes, and then byte for byte.
+"""
+# mypy: allow-untyped-defs, allow-untyped-decorators
 
 from __future__ import annotations
 
@@ -7,13 +12,40 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from gpm.errors import GpmError, nearest
-from gpm.graph.name_index import Index, find_names, index_names
 from gpm.io.npy import freeze, thaw
+from gpm.random_bits import mix
 
 Name = int | str
+
+
+@njit(cache=True, nogil=True)
+def _hash(buffer, pointer, hashes):  # pragma: no cover - compiled
+    for i in range(hashes.size):
+        state = np.uint64(pointer[i + 1] - pointer[i])
+        word = np.uint64(0)
+        for j in range(pointer[i], pointer[i + 1]):
+            word = (word << np.uint64(8)) | np.uint64(buffer[j])
+            if (j - pointer[i]) % 8 == 7:
+                state, word = mix(state ^ word), np.uint64(0)
+        hashes[i] = mix(state ^ word)
+
+
+@njit(cache=True, nogil=True)
+def _find(hashes, order, buffer, pointer, wanted_hashes, wanted, wanted_pointer, nodes):  # pragma: no cover - compiled
+    for i in range(nodes.size):
+        nodes[i] = -1
+        name = wanted[wanted_pointer[i] : wanted_pointer[i + 1]]
+        at = np.searchsorted(hashes, wanted_hashes[i])
+        while at < hashes.size and hashes[at] == wanted_hashes[i]:
+            node = order[at]
+            if np.array_equal(buffer[pointer[node] : pointer[node + 1]], name):
+                nodes[i] = node
+                break
+            at += 1
 
 
 def join_names(names: Iterable[Name]) -> str:
@@ -107,16 +139,21 @@ class Names:
         return np.where(named & (self._integers[nodes] == values), nodes, -1)
 
     def _look_up_text(self, wanted: dict[str, NDArray]) -> NDArray[np.int64]:
-        own = self._arrays
-        return find_names(self._index, own["bytes"], own["pointer"], wanted["bytes"], wanted["pointer"])
+        """Return the first node that has each name; -1 where there is none."""
+        own, nodes = self._arrays, np.empty(len(wanted["pointer"]) - 1, dtype=np.int64)
+        _find(*self._index, own["bytes"], own["pointer"], hash_names(wanted), wanted["bytes"], wanted["pointer"], nodes)
+        return nodes
 
     @property
     def _integers(self) -> NDArray[np.int64] | None:
         return self._arrays.get("integers")
 
     @cached_property
-    def _index(self) -> Index:
-        return index_names(self._arrays["bytes"], self._arrays["pointer"])
+    def _index(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """The hashes of names, ascending, and the node of each: 16 bytes per name."""
+        hashes = hash_names(self._arrays)
+        order = np.argsort(hashes, kind="stable")
+        return hashes[order], order
 
     @cached_property
     def _order(self) -> NDArray[np.int64]:
@@ -136,11 +173,17 @@ class Names:
     def first_duplicate(self) -> Name | None:
         """Return a name that two nodes share, or None."""
         if self._integers is not None:
-            ordered = np.sort(self._integers)
-            twice = np.flatnonzero(ordered[1:] == ordered[:-1])
-            return int(ordered[twice[0]]) if twice.size else None
+            values, counts = np.unique(self._integers, return_counts=True)
+            return next(iter(values[counts > 1].tolist()), None)
         twice = np.flatnonzero(self._look_up_text(self._arrays) != np.arange(len(self)))
         return self[int(twice[0])] if twice.size else None
+
+
+def hash_names(arrays: Mapping[str, NDArray]) -> NDArray[np.uint64]:
+    """Return a hash of every name."""
+    hashes = np.empty(len(arrays["pointer"]) - 1, dtype=np.uint64)
+    _hash(arrays["bytes"], arrays["pointer"], hashes)
+    return hashes
 
 
 def encode_names(names: Sequence[object]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

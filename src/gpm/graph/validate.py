@@ -25,12 +25,7 @@ from gpm.graph.names import Names
 from gpm.io.cache import data_root, remove_oldest
 
 _MAX_MARKS = 1000
-_KINDS: dict[str, tuple[type, ...]] = {
-    "edge_ids": (np.int32, np.int64),
-    "edge_weight": (np.float32, np.float64),
-    "edge_cdf": (np.int64,),
-    "graph_ptr": (np.int64,),
-}
+_TYPES = {"edge_ids": "int32 int64", "edge_weight": "float32 float64", "edge_cdf": "int64", "graph_ptr": "int64"}
 _ANY, _ASCENDING, _STRICT = 0, 1, 2
 
 
@@ -56,23 +51,6 @@ def _rows_fault(indptr, indices, columns, order):  # pragma: no cover - compiled
 
 
 @njit(cache=True, nogil=True)
-def _crosses(indptr, indices, graph_ptr):  # pragma: no cover - compiled
-    for g in range(graph_ptr.size - 1):
-        for i in range(indptr[graph_ptr[g]], indptr[graph_ptr[g + 1]]):
-            if indices[i] < graph_ptr[g] or indices[i] >= graph_ptr[g + 1]:
-                return True
-    return False
-
-
-@njit(cache=True, nogil=True)
-def _is_outside(values, low, high):  # pragma: no cover - compiled
-    for i in range(values.size):  # noqa: SIM110
-        if not (low <= values[i] < high):
-            return True
-    return False
-
-
-@njit(cache=True, nogil=True)
 def _falls(indptr, cdf):  # pragma: no cover - compiled
     for v in range(indptr.size - 1):
         last = np.int64(0)
@@ -95,7 +73,8 @@ def _faults(graph: BaseGraph) -> Iterable[str]:
     if not graph.census.directed:
         yield "" if csr.is_symmetric(graph.indptr, graph.indices) else "some of its edges have no reverse"
     if graph.graph_ptr is not None:
-        yield "an edge joins two of its graphs" if _crosses(graph.indptr, graph.indices, graph.graph_ptr) else ""
+        crossing = csr.find_crossing(graph.indptr, graph.indices, graph.graph_ptr)
+        yield "an edge joins two of its graphs" if crossing >= 0 else ""
     if graph.edge_ids is not None:
         rows = graph.edge_attr.shape[0] if graph.edge_attr is not None else 2**62
         yield "edge_ids is out of range" if _is_outside(graph.edge_ids, 0, rows) else ""
@@ -106,6 +85,10 @@ def _faults(graph: BaseGraph) -> Iterable[str]:
     for name in ("x", "edge_attr"):
         if sp.issparse(value := getattr(graph, name)):
             yield _explain_rows(_rows_fault(value.indptr, value.indices, value.shape[1], _ANY), name)
+
+
+def _is_outside(values: NDArray, low: float, high: float) -> bool:
+    return bool(values.size) and not low <= values.min() <= values.max() < high  # NaN is outside
 
 
 def _explain_rows(fault: int, name: str) -> str:
@@ -121,8 +104,8 @@ def _shape_fault(graph: BaseGraph) -> str:
         return "its row pointers and columns are not lists of numbers"
     if (graph.edge_weight is None) != (graph.edge_cdf is None):
         return "weights and their sums do not come together"
-    for name, kinds in _KINDS.items():
-        if (value := getattr(graph, name)) is not None and (value.dtype not in kinds or value.ndim != 1):
+    for name, types in _TYPES.items():
+        if (value := getattr(graph, name)) is not None and (value.dtype not in types.split() or value.ndim != 1):
             return f"{name} is a {value.dtype} array of shape {list(value.shape)}"
     if graph.graph_ptr is not None and not _rises(graph.graph_ptr, nodes):
         return "graph_ptr does not rise from 0 to the number of nodes"

@@ -26,11 +26,8 @@ def check_zip(path: str | Path, *, follow: bool = False) -> None:
     """Refuse an archive (.npz, .pt, .ckpt) that is truncated or could do harm when it is unpacked.
 
     Reads the directory of the archive and the headers of its arrays. Refuses sizes that the file cannot hold, entries
-    that unpack to implausibly much, names that lead elsewhere, links, and repeated names.
-
-    Args:
-        path: The archive.
-        follow: The path itself may be a symbolic link, as a file that the user names may be.
+    that unpack to implausibly much, names that lead elsewhere, links, and repeated names. With `follow` the path itself
+    may be a symbolic link, as a file that the user names may be.
     """
     path = Path(path)
     if not follow:
@@ -110,11 +107,8 @@ _SPARSE = {f"{kind}_{form}" for kind in ("csr", "csc", "coo", "lil", "dok") for 
 
 def _is_plain(module: str, name: str) -> bool:
     module = {"__builtin__": "builtins"}.get(module, module)
-    if module.split(".")[:2] == ["scipy", "sparse"] and name in _SPARSE:
-        return True
-    if module == "torch" and name.endswith("Storage"):
-        return True
-    return name in _PLAIN.get(module, ())
+    is_sparse = module.split(".")[:2] == ["scipy", "sparse"] and name in _SPARSE
+    return is_sparse or (module == "torch" and name.endswith("Storage")) or name in _PLAIN.get(module, ())
 
 
 def _load_storage(content: bytes) -> Any:

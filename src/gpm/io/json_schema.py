@@ -27,14 +27,8 @@ def read_checked(path: Path, shape: type[Shape], fix: str = "train again") -> Sh
 def check_json(content: Any, shape: type[Shape], path: Path, fix: str, under: str = "") -> Shape:
     """Convert the content of a JSON file to a dataclass, a `msgspec.Struct` or a union of structs.
 
-    A shape adds rules of its own by raising `ValueError` in `__post_init__`.
-
-    Args:
-        content: What was read.
-        shape: What it must be. A dataclass has no other keys; a struct ignores those that it does not declare.
-        path: The file, for the error.
-        fix: What the user can do about a damaged file.
-        under: The key of the content in the file, if it is not the whole content.
+    A dataclass has no other keys; a struct ignores those that it does not declare. A shape adds rules of its own by
+    raising `ValueError` in `__post_init__`. The error says how to fix the file, and the key that the content is under.
     """
     try:
         if is_dataclass(shape) and isinstance(content, dict):

@@ -1,7 +1,7 @@
 """The manifest of a folder: the size and SHA-256 of each of its files, and the comparison of the files with it.
 
 A run folder has `checksums.json`. A graph folder has `graph.json`, which also describes its arrays (see
-`gpm.graph.header`). A manifest lists the manifest of a subfolder in place of the files of that subfolder.
+`gpm.graph.folder`). A manifest lists the manifest of a subfolder in place of the files of that subfolder.
 """
 
 from __future__ import annotations
@@ -63,17 +63,11 @@ AnyManifest = TypeVar("AnyManifest", bound=Manifest)
 
 @dataclass(frozen=True)
 class Finding:
-    """A file that is not as the manifest says.
+    """A file that is not as the manifest says."""
 
-    Attributes:
-        name: The file, as the manifest lists it.
-        state: missing, cut, altered, link or damaged; or unexpected, which is no damage.
-        sentence: The explanation, about "it".
-    """
-
-    name: str
-    state: str
-    sentence: str
+    name: str  # as the manifest lists it
+    state: str  # missing, cut, altered, link or damaged; or unexpected, which is no damage
+    sentence: str  # about "it"
 
     @property
     def harmless(self) -> bool:
@@ -173,24 +167,17 @@ def check_folder(folder: Path) -> list[Finding]:
         except GpmError as error:
             state, sentence = getattr(error, "state", "damaged"), getattr(error, "sentence", str(error).rstrip("."))
             findings.append(Finding(name, state, sentence))
-        else:
-            findings += _check_below(folder, PurePosixPath(name))
+            continue
+        if (below := PurePosixPath(name)).name in FORMATS:
+            try:
+                nested = check_folder(folder / below.parent)
+                findings += [replace(finding, name=str(below.parent / finding.name)) for finding in nested]
+            except GpmError as error:
+                findings.append(Finding(name, "damaged", str(error).rstrip(".")))
+    altered, unexpected = "the list of checksums does not name it", "it does not belong to the folder and is not read"
     for name in set(list_files(folder)) - set(listed):
-        if name in USED:
-            findings.append(Finding(name, "altered", "the list of checksums does not name it"))
-        else:
-            findings.append(Finding(name, "unexpected", "it does not belong to the folder and is not read"))
+        findings.append(Finding(name, *(("altered", altered) if name in USED else ("unexpected", unexpected))))
     return findings
-
-
-def _check_below(folder: Path, manifest: PurePosixPath) -> list[Finding]:
-    if manifest.name not in FORMATS:
-        return []
-    try:
-        findings = check_folder(folder / manifest.parent)
-    except GpmError as error:
-        return [Finding(str(manifest), "damaged", str(error).rstrip("."))]
-    return [replace(finding, name=str(manifest.parent / finding.name)) for finding in findings]
 
 
 def check_files(folder: Path, names: Iterable[str]) -> None:
@@ -211,15 +198,7 @@ def check_files(folder: Path, names: Iterable[str]) -> None:
 def open_checked(
     folder: Path, name: str, entry: Entry, *, full: bool = True, fix: str = FIXES[HEADER]
 ) -> BufferedReader:
-    """Open a file that is as its manifest entry says.
-
-    Args:
-        folder: The folder of the manifest.
-        name: The file, as the manifest lists it.
-        entry: Its entry.
-        full: Compare every byte, not only the size and a sample.
-        fix: What the user can do about a damaged file.
-    """
+    """Open a file that is as its manifest entry says; `full` compares every byte, not only the size and a sample."""
     path = folder / name
     for part in (*reversed(path.relative_to(folder).parents), Path(name)):
         if part.name and (folder / part).is_symlink():

@@ -25,10 +25,7 @@ _HEADER = re.compile(
 class GrowingArray:
     """Writer of an array to which rows are appended; only the current rows are in memory. Close it to finish the file.
 
-    Args:
-        path: The file to write.
-        dtype: Type of the entries.
-        row: Shape of one row; a scalar by default.
+    `row` is the shape of one row; a scalar by default.
     """
 
     def __init__(self, path: Path, dtype: DTypeLike, row: tuple[int, ...] = ()) -> None:
@@ -113,8 +110,7 @@ class MappedArray:
         same = array.__array_interface__["data"][0] == base.__array_interface__["data"][0]
         if not same or array.shape != base.shape or array.dtype != base.dtype or array.strides != base.strides:
             return None
-        first = not base.flags.c_contiguous
-        return cls(str(base.filename), base.dtype.str, base.offset, base.shape, first)
+        return cls(str(base.filename), base.dtype.str, base.offset, base.shape, not base.flags.c_contiguous)
 
     def open(self) -> NDArray:
         """Map the file again."""

@@ -24,7 +24,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from gpm.errors import GpmError
 from gpm.io.atomic import WriteError, sync_folder
@@ -49,7 +49,7 @@ def claiming(folder: Path) -> Iterator[None]:
     does.
     """
     try:
-        with lock_folder(folder), _sigterm_as_exit():
+        with lock_folder(folder), sigterm_raises(SystemExit(128 + signal.SIGTERM)):
             yield
     except OSError as error:
         raise WriteError(folder, error) from None
@@ -71,9 +71,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
 def locked(lock: Path, busy: str) -> Iterator[None]:
     """Hold a lock of the operating system, which ends with the process; the file is removed afterwards.
 
-    Args:
-        lock: The file to lock, made if necessary, and never followed if it is a link.
-        busy: The error if another process holds the lock.
+    The file is made if necessary, and never followed if it is a link. `busy` is the error if another process holds it.
     """
     handle = _take_lock(lock, busy)
     try:
@@ -219,17 +217,17 @@ def _remove_scratch(folder: Path) -> None:
 
 
 @contextmanager
-def _sigterm_as_exit() -> Iterator[None]:
-    """Let SIGTERM raise `SystemExit`, so that unfinished work is removed."""
+def sigterm_raises(error: BaseException) -> Iterator[None]:
+    """Let SIGTERM raise an error in the block, unless it is handled already, so that unfinished work is removed."""
+
+    def handle(*_: object) -> NoReturn:
+        raise error
+
     ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     if ours:
-        signal.signal(signal.SIGTERM, _exit)
+        signal.signal(signal.SIGTERM, handle)
     try:
         yield
     finally:
         if ours:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def _exit(number: int, frame: Any) -> NoReturn:
-    raise SystemExit(128 + number)

@@ -52,7 +52,8 @@ def write_blocks(path: Path, blocks: Iterable[dict[str, Any]]) -> None:
     else:
         delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
         with path.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file:
-            file.writelines(_with_header(blocks, delimiter))
+            for number, columns in enumerate(blocks):
+                file.writelines(_as_text(columns, delimiter, header=not number))
 
 
 def distinct(names: Iterable[str]) -> list[str]:
@@ -78,15 +79,10 @@ def write_parquet(path: Path, columns: dict[str, Any], fix: str = "try a .csv fi
         raise GpmError(f"cannot write Parquet ({str(error).splitlines()[0]}); {fix}.") from None
 
 
-def _with_header(blocks: Iterable[dict[str, Any]], delimiter: str) -> Iterator[str]:
-    for number, columns in enumerate(blocks):
-        if not number:
-            yield delimiter.join(_quote(columns, delimiter)) + "\n"
-        yield from _as_text(columns, delimiter)
-
-
-def _as_text(columns: dict[str, Any], delimiter: str) -> Iterator[str]:
+def _as_text(columns: dict[str, Any], delimiter: str, header: bool) -> Iterator[str]:
     """Yield the rows of a text file."""
+    if header:
+        yield delimiter.join(_quote(columns, delimiter)) + "\n"
     for block in _blocks(columns):
         cells = [_numbers(values) if _is_float(values) else _quote(values, delimiter) for values in block]
         if len(cells) == 1:

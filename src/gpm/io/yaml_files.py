@@ -32,13 +32,7 @@ def read_schema_yaml(path: Path) -> Any:
 
 
 def parse_yaml(text: str, source: str | Path, *, verbatim: bool = False) -> Any:
-    """Return the values in a YAML text.
-
-    Args:
-        text: The text.
-        source: What errors call it.
-        verbatim: Keep list members as text.
-    """
+    """Return the values in a YAML text, which errors call by its source; `verbatim` keeps list members as text."""
     try:
         _check_events(text, source)
         loader = _LOADER(text)

@@ -20,35 +20,22 @@ from gpm.tasks.metrics import METRICS, chance, cool
 class ClassTask:
     """Predict a class, or several yes-or-no labels.
 
-    Attributes:
-        classes: Values of the labels: one per class, or one index per yes-or-no label.
-        multilabel: Whether an instance has several labels.
-        metric: accuracy, roc_auc (of class 1 if there are two, else the mean over classes or labels) or f1 (mean over
-            classes; over all decisions if there are several labels).
-        smoothing: Label smoothing of the loss.
-        targets: Index of the class `[N]`, -1 where unknown, or labels `[N, C]`, NaN where unknown.
-        class_names: The user's names of the classes; empty if they are called by their values.
-        target_names: The user's name of the label, or of each of several; empty if they have no names.
+    The metric is accuracy, roc_auc (of class 1 if there are two, else the mean over classes or labels) or f1 (mean over
+    classes; over all decisions if there are several labels).
     """
 
-    classes: list[int]
+    classes: list[int]  # values of the labels: one per class, or one index per yes-or-no label
     multilabel: bool
     metric: str
-    smoothing: float = 0.0
+    smoothing: float = 0.0  # of the labels in the loss
+    # index of the class [N], -1 where unknown, or labels [N, C], NaN where unknown
     targets: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
-    class_names: tuple[str, ...] = ()
-    target_names: tuple[str, ...] = ()
+    class_names: tuple[str, ...] = ()  # empty if classes are called by their values
+    target_names: tuple[str, ...] = ()  # of the label, or of each of several; empty if they have no names
 
     @classmethod
     def of(cls, labels: NDArray, metric: str, smoothing: float = 0.0, classes: list[int] | None = None) -> ClassTask:
-        """Make the task of labels: int `[N]` for classes, float `[N, C]` for several labels.
-
-        Args:
-            labels: The labels.
-            metric: The metric to report.
-            smoothing: Label smoothing of the loss.
-            classes: Classes of a trained model; by default those that occur.
-        """
+        """Make the task of labels: int `[N]` for classes, by default those that occur; float `[N, C]` for several."""
         if metric not in ("accuracy", "roc_auc", "f1"):
             raise GpmError(f"{metric} is not a metric of classes; choose --metric accuracy, roc_auc or f1.")
         if labels.ndim == 2:

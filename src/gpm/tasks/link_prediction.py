@@ -15,29 +15,23 @@ from gpm.errors import GpmError
 from gpm.tasks.metrics import METRICS, chance, cool
 
 HITS = (20, 50, 100)
+_METRICS = (*(f"hits@{k}" for k in HITS), "mrr", "roc_auc", "ap")
 
 
 @dataclass(frozen=True, eq=False)
 class LinkTask:
-    """Predict whether a pair of nodes is linked.
-
-    Attributes:
-        metric: hits@20, hits@50, hits@100, mrr, roc_auc or ap.
-        protocol: strict or paper, named wherever a score is printed.
-        smoothing: Label smoothing of the loss.
-        targets: 1 for an edge, 0 for a non-edge, of all pairs of the split `[P]`.
-    """
+    """Predict whether a pair of nodes is linked."""
 
     metric: str
-    protocol: str = "strict"
-    smoothing: float = 0.0
+    protocol: str = "strict"  # or paper; named wherever a score is printed
+    smoothing: float = 0.0  # of the labels in the loss
+    # 1 for an edge, 0 for a non-edge, of all pairs of the split [P]
     targets: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
     outputs: int = 1
 
     def __post_init__(self) -> None:
-        if self.metric not in (*(f"hits@{k}" for k in HITS), "mrr", "roc_auc", "ap"):
-            choices = "hits@20, hits@50, hits@100, mrr, roc_auc, ap"
-            raise GpmError(f"{self.metric} is not a metric of links; choose {choices}.")
+        if self.metric not in _METRICS:
+            raise GpmError(f"{self.metric} is not a metric of links; choose {', '.join(_METRICS)}.")
 
     @classmethod
     def from_facts(cls, facts: dict[str, Any], labels: NDArray | None) -> LinkTask:
@@ -72,7 +66,7 @@ class LinkTask:
 
         score = logits[:, 0].double()
         if not score.isfinite().all():  # the model has diverged; its infinite scores are no confidence
-            return dict.fromkeys([self.metric, *(f"hits@{k}" for k in HITS), "mrr", "roc_auc", "ap", "loss"], math.nan)
+            return dict.fromkeys([self.metric, *_METRICS, "loss"], math.nan)
         yes, no = score[targets == 1], score[targets == 0].sort(descending=True).values
         if not len(yes) or not len(no):
             raise GpmError("Links are scored by edges against non-edges; this split lacks one of them.")

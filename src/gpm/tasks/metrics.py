@@ -11,17 +11,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Metric:
-    """How to read the value of a metric.
+    """How to read the value of a metric."""
 
-    Attributes:
-        title: Name in print.
-        larger: Whether larger is better.
-        share: Whether it is a share, printed in percent; else it has the target's own units.
-    """
-
-    title: str
-    larger: bool = True
-    share: bool = True
+    title: str  # in print
+    larger: bool = True  # is better
+    share: bool = True  # printed in percent; else it has the target's own units
 
     def show(self, value: float) -> str:
         """Format a value for print."""

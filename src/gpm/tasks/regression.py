@@ -18,20 +18,13 @@ from gpm.tasks.metrics import METRICS
 
 @dataclass(frozen=True, eq=False)
 class ValueTask:
-    """Predict one or several numbers.
+    """Predict one or several numbers."""
 
-    Attributes:
-        metric: mae or rmse; the loss is the absolute or the squared error that goes with it.
-        mean, scale: Mean and standard deviation of each number in the training split `[C]`.
-        targets: Numbers in their own units `[N, C]`, NaN where unknown.
-        target_names: The user's names of the numbers; empty if they have no names.
-    """
-
-    metric: str
-    mean: list[float]
-    scale: list[float]
-    targets: Tensor = field(default_factory=lambda: torch.zeros(0, 1))
-    target_names: tuple[str, ...] = ()
+    metric: str  # mae or rmse; the loss is the absolute or the squared error that goes with it
+    mean: list[float]  # of each number in the training split [C]
+    scale: list[float]  # the standard deviation likewise
+    targets: Tensor = field(default_factory=lambda: torch.zeros(0, 1))  # in their own units [N, C], NaN where unknown
+    target_names: tuple[str, ...] = ()  # empty if the numbers have no names
 
     @classmethod
     def of(cls, values: NDArray, metric: str, train: NDArray) -> ValueTask:

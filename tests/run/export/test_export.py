@@ -371,7 +371,7 @@ def test_an_export_that_is_interrupted_or_cannot_be_written_leaves_nothing(
 def test_the_command_says_what_it_did_and_what_it_cannot_do(
     exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(COMMANDS, "export", ("gpm.cli.export:export_run", "Write a program."))
+    monkeypatch.setitem(COMMANDS, "export", "gpm.cli.export:export_run")
     run, out = str(exported / "run"), str(tmp_path / "model.txt")
     (tmp_path / "folder.pt2").mkdir()
     for arguments, complaint in (

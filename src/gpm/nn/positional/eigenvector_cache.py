@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpm.errors import GpmError
+from gpm.graph.folder import read_header
 from gpm.graph.graph import Graph
-from gpm.graph.header import read_header
 from gpm.io.atomic import check_plain, replacing
 from gpm.io.cache import data_root, remove_oldest
 from gpm.io.npy import GrowingArray, MappedArray, map_array

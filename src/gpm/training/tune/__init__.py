@@ -109,7 +109,7 @@ def tune(
 
 def _import_once(tables: Tables, folder: Path, options: dict[str, Any], quiet: bool) -> Path:
     """Import tables into a folder beside the study, or check that they make the graph that is there."""
-    from gpm.graph.header import read_header
+    from gpm.graph.folder import read_header
     from gpm.io.manifest import HEADER
     from gpm.training.tune.study import FILE
 

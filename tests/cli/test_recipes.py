@@ -1,0 +1,23 @@
+"""The verb `recipes`, as a user types it."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpm.cli.main import main
+from gpm.training.recipes import find_recipe, recipe_names
+
+
+def test_recipes_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["recipes"]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split() == ["recipe", "the", "paper", "about"]
+    assert [row.split()[0] for row in rows] == recipe_names()
+    assert next(row for row in rows if row.startswith("blog ")).split()[1:4] == ["96.71", "±", "0.59"]
+    assert main(["recipes", "blog"]) == 0
+    shown = capsys.readouterr().out
+    assert "the paper: 96.71 ± 0.59, with {'lr': 0.001" in shown
+    recipe = find_recipe("blog")
+    assert recipe is not None
+    lines = {line.split()[0]: line[20:] for line in shown.splitlines() if line.startswith("  ")}
+    assert lines == {key: str(value) for key, value in recipe.config.to_dict().items()}
