@@ -115,8 +115,8 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, in the order of the file."""
-        plain = {"format": FORMAT, "version": VERSION, "task": self.task, "directed": self.directed}
-        plain |= {key: getattr(self, key) for key in ("duplicates", "self_loops", "unlisted", "order")}
+        keys = ("task", "directed", "duplicates", "self_loops", "unlisted", "order")
+        plain = {"format": FORMAT, "version": VERSION} | {key: getattr(self, key) for key in keys}
         tables = self.tables()
         return plain | {name: tables[name].to_dict() if name in tables else None for name in TABLES}
 

@@ -206,12 +206,9 @@ class RowWriter:
     degree: NDArray = field(init=False)
     reached: NDArray = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.degree = np.zeros(self.num_nodes + 1, dtype=np.int64)
-        self.reached = np.zeros(self.num_nodes, dtype=bool)
-
     def write(self, batches: Iterator[Columns], bar: Any) -> None:
         """Write the entries, sorted by key and then by row; `bar` counts them."""
+        self.degree, self.reached = np.zeros(self.num_nodes + 1, dtype=np.int64), np.zeros(self.num_nodes, dtype=bool)
         types: dict[str, DTypeLike] = {"indices": csr.index_dtype(self.num_nodes)}
         types |= {"edge_ids": csr.index_dtype(self.edges)} if self.ids else {}
         types |= {"edge_weight": self.weight} if self.weight is not None else {}
