@@ -66,7 +66,7 @@ def import_run(
         if like is not None and options[key]:
             raise GpmError(f"--like reads the columns as in the other import; leave out --{key}.")
     if show:
-        _show(edges, nodes, graphs, options, out, overwrite)
+        _show(edges, options | {"nodes": nodes, "graphs": graphs}, out, overwrite)
         return
     if out is None:
         raise GpmError("Name the folder to write, as in -o graph.")
@@ -98,9 +98,7 @@ def _print_summary(folder: Path) -> None:
         print(f"what the columns were taken for is in {folder / SCHEMA}; {how}")
 
 
-def _show(
-    edges: str, nodes: Path | None, graphs: Path | None, options: dict[str, Any], out: Path | None, overwrite: bool
-) -> None:
+def _show(edges: str, options: dict[str, Any], out: Path | None, overwrite: bool) -> None:
     """Show what columns are taken for, and write it to a YAML file if one is named."""
     from gpm.data.tables import show_tables
     from gpm.data.tables.schema import write_schema
@@ -109,7 +107,7 @@ def _show(
         raise GpmError(f"{out}: --show imports nothing; name a .yaml file for the description of the columns.")
     if out is not None and out.exists() and not overwrite:
         raise GpmError(f"{out} exists and may have been edited; name another file, or add --overwrite.")
-    schema = show_tables(edges, nodes=nodes, graphs=graphs, **options)
+    schema = show_tables(edges, **options)
     if out is not None:
         write_schema(out, schema)
         print(f"the description of the columns is in {out}; edit it, and pass it to gpm import --schema")

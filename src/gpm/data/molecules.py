@@ -16,8 +16,7 @@ from gpm.data.splits import as_masks
 from gpm.data.tables.column_roles import SPLITS
 from gpm.data.tables.detect_header import UNKNOWN, find_column
 from gpm.data.tables.open_table import open_table, reading
-from gpm.data.tables.read_text import is_text, read_form, read_rows
-from gpm.data.tables.scan_text import check_file
+from gpm.data.tables.read_text import check_file, is_text, read_form, read_rows
 from gpm.data.tables.session import connect, quote
 from gpm.data.tables.targets import PART_WORDS
 from gpm.errors import GpmError

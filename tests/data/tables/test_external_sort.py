@@ -10,8 +10,7 @@ from gpm.data.tables.external_sort import Pile, sort_pile
 @pytest.fixture(autouse=True)
 def _small_piles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sorting, "MOST", 4)
-    monkeypatch.setattr(sorting, "_BINS", 3)
-    monkeypatch.setattr(sorting, "_PARTS", 8)
+    monkeypatch.setattr(sorting, "_DIGIT", 3)
 
 
 @settings(max_examples=60)
@@ -28,10 +27,10 @@ def test_entries_come_back_by_key_and_then_by_row(
     columns = {"key": np.array(keys, dtype=np.int64)[order]}
     if rows != "none":
         columns |= {"row": order.astype(np.int64), "weight": order / 2}
-    pile = Pile(folder / "pile", 0, 2**62 - 1)
+    pile = Pile(folder / "pile")
     for begin in range(0, len(keys), 7):
         pile.append({name: values[begin : begin + 7] for name, values in columns.items()})
-    pieces = list(sort_pile(pile))
+    pieces = list(sort_pile(pile, 62))
     assert all(len(piece["key"]) <= 4 for piece in pieces)
     found = {name: np.concatenate([piece[name] for piece in pieces]) if pieces else np.array([]) for name in columns}
     assert found["key"].tolist() == sorted(keys)

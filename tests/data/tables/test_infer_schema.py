@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpm import GpmError
-from gpm.data.tables.column_profile import profile
+from gpm.data.tables.column_kinds import profile
 from gpm.data.tables.encode import encode
 from gpm.data.tables.fit_encoding import fit_encoding
 from gpm.data.tables.infer_schema import examples, infer

@@ -19,7 +19,6 @@ from gpm.data.tables.number_nodes import number_nodes
 from gpm.data.tables.open_table import open_table
 from gpm.data.tables.session import connect
 from gpm.data.tables.write_edges import write_edges
-from gpm.graph import folder as storage
 from gpm.graph.folder import writing_graph
 from tests.graphs import edge_lists
 
@@ -88,7 +87,7 @@ def test_the_graph_is_that_of_from_edges(
     undirected = not how.pop("directed")
     expected = Graph.from_edges(edges, nodes, edge_weight=edge_weight, names=names, undirected=undirected, **how)
     assert graph.census == expected.census
-    found, wanted = storage._arrays(graph), storage._arrays(expected)
+    found, wanted = graph.arrays(), expected.arrays()
     assert found.keys() == wanted.keys()
     for key in wanted:
         assert found[key].dtype == wanted[key].dtype, key
@@ -109,8 +108,8 @@ def test_files_give_the_same_graph_as_frames(base: duckdb.DuckDBPyConnection, tm
         numbered.reshape(-1, 2).T, edge_weight=frame["w"].to_numpy(), names=nodes, undirected=True, keep_ids=True
     )
     assert graph.census == expected.census
-    for key, array in storage._arrays(expected).items():
-        np.testing.assert_array_equal(storage._arrays(graph)[key], array, err_msg=key)
+    for key, array in expected.arrays().items():
+        np.testing.assert_array_equal(graph.arrays()[key], array, err_msg=key)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

@@ -173,14 +173,8 @@ def coded(table: Table, names: Sequence[str], values: Sequence[Sequence[str]]) -
 
     rows = [(c, v, k) for c, listed in enumerate(values) for k, v in enumerate(listed)]
     name = f"gpm_codes_{secrets.token_hex(8)}"
-    frame = pd.DataFrame(
-        {
-            "c": np.array([c for c, _, _ in rows], dtype=np.int64),
-            "v": pd.Series([v for _, v, _ in rows], dtype=object),
-            "k": np.array([k for _, _, k in rows], dtype=np.int64),
-        }
-    )
-    table.base.register(name, frame)
+    frame = pd.DataFrame(rows, columns=["c", "v", "k"], dtype=object)
+    table.base.register(name, frame.astype({"c": np.int64, "k": np.int64}))
     read = f"SELECT l.gpm_row, l.c, l.t, coalesce(r.k, -1) AS k, l.x FROM ({cells(table, names, rows=True)}) AS l"
     try:
         yield f"SELECT * FROM ({read} LEFT JOIN {name} AS r ON l.c = r.c AND l.t = r.v) WHERE x IS NOT NULL OR k >= 0"

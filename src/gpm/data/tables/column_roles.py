@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpm.data.tables.cell_sql import distinct, refuse
-from gpm.data.tables.column_profile import profile
+from gpm.data.tables.column_kinds import profile
 from gpm.data.tables.detect_header import GRAPHS, SOURCES, TARGETS, WEIGHTS, find_column
 from gpm.data.tables.schema import Column
 from gpm.data.tables.session import text

@@ -32,14 +32,10 @@ _TYPED = re.compile(
 
 
 def is_header(first: Sequence[str], body: Sequence[Sequence[str]], names: Collection[str] = ()) -> bool:
-    """Return whether a row is a header: it contains an expected name, usual names, or text above numbers.
+    """Return whether the first row is a header: it contains an expected name, usual names, or text above numbers.
 
-    A row with numbers, dates or yes/no cells is not a header, nor is one whose cells are node names further down.
-
-    Args:
-        first: Cells of the first row, without blanks around them.
-        body: Rows below it; a hundred suffice.
-        names: Expected column names, if there is a header.
+    A row with numbers, dates or yes/no cells is not a header, nor is one whose cells are node names further down. Of
+    the rows below it, the `body`, a hundred suffice.
     """
     words = [cell.lower() for cell in first]
     if {name.lower() for name in names} & set(words):
@@ -48,7 +44,7 @@ def is_header(first: Sequence[str], body: Sequence[Sequence[str]], names: Collec
     again = [cell in below for cell in first[:2]]
     if _are_usual(words):
         return not (len(first) > 1 and all(again))
-    if any(map(_is_typed, first)) or any(again):
+    if any(map(_TYPED.fullmatch, first)) or any(again):
         return False
     return any(cell and _are_typed([row[i] for row in body if i < len(row)]) for i, cell in enumerate(first))
 
@@ -72,10 +68,6 @@ def _are_usual(words: list[str]) -> bool:
     return sum(word in _KNOWN for word in words if len(word) > 1) > 1
 
 
-def _is_typed(cell: str) -> bool:
-    return _TYPED.fullmatch(cell) is not None
-
-
 def _are_typed(column: list[str]) -> bool:
     filled = [cell for cell in column if cell.lower() not in UNKNOWN]
-    return bool(filled) and all(map(_is_typed, filled))
+    return bool(filled) and all(map(_TYPED.fullmatch, filled))

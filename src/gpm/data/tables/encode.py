@@ -77,28 +77,20 @@ def encode(
     known: Collection[str] | None = None,
     may_be_sparse: bool = True,
 ) -> tuple[NDArray[np.float32] | sp.csr_array, Unseen]:
-    """Encode the columns of a table as features, some ten thousand cells at a time.
+    """Encode the columns of a table as float32 `[rows, width]`, and return them and what is new in the table.
 
-    Args:
-        table: Any table with these columns, in any order; absent columns count as missing.
-        encoding: The encoding from `fit_encoding`.
-        rows: Rows of the features.
-        place: Row of the features for each row of the table `[R]`; by default the same. Rows with a negative index are
-            skipped; of several rows with the same index, the first is used. Other rows of the features have all cells
-            missing.
-        path: An .npy file for dense features. Default: in memory.
-        known: Columns that are neither features nor new: ids, targets. By default new columns are not looked for.
-        may_be_sparse: Return sparse rows if fewer than one in ten entries are nonzero.
-
-    Returns:
-        float32 `[rows, width]`, and what is new in the table. A cell that is not of its column's kind is an error.
+    Absent columns count as missing; a cell that is not of its column's kind is an error. `place` is the row of the
+    features for each row of the table `[R]`, by default the same; rows with a negative index are skipped, and of
+    several rows with the same index the first is used. Other rows of the features have all cells missing. Dense
+    features are written to the .npy file `path`, if there is one; sparse rows are returned if they are allowed and
+    fewer than one in ten entries are nonzero. New columns are neither features nor `known`, such as ids and targets.
     """
     unseen = Unseen([entry["column"] for entry in encoding if entry["column"] not in table.columns])
     if known is not None:
         old = {entry["column"] for entry in encoding} | set(known)
         unseen.new_columns = [name for name in table.columns if name not in old]
     at, made = _place(place, rows, table.count())
-    wide = width(encoding)
+    wide = len(names(encoding))
     sparse = may_be_sparse and wide and sum(entry["fill"] for entry in encoding) < SPARSE_BELOW * wide
     placed = ((at[row], column, values) for row, column, values in _read(table, encoding, unseen))
     entries = chain(
@@ -114,11 +106,6 @@ def encode(
     if isinstance(features, np.memmap):
         features.flush()
     return features, unseen
-
-
-def width(encoding: Encoding) -> int:
-    """Return the number of columns of the features."""
-    return int(_offsets(encoding)[-1])
 
 
 def names(encoding: Encoding) -> list[str]:
@@ -155,7 +142,6 @@ def _place(place: NDArray | None, rows: int, count: int) -> tuple[NDArray[np.int
 
 
 def _read(table: Table, encoding: Encoding, unseen: Unseen) -> Iterator[Entries]:
-    """Yield the entries of all columns of the table, kind after kind."""
     offsets = _offsets(encoding)
     for kinds, read in ((NUMBERS, _read_numbers), (("category",), _read_categories), (("text",), _read_texts)):
         there = [i for i, e in enumerate(encoding) if e["kind"] in kinds and e["column"] in table.columns]
@@ -258,7 +244,6 @@ def _read_nothing(table: Table, encoding: Encoding, made: NDArray[np.bool_]) -> 
 
 
 def _as_sparse(entries: Iterable[Entries], shape: tuple[int, int]) -> sp.csr_array:
-    """Collect the entries of the features as compressed sparse rows."""
     kind = np.int32 if max(shape) < 2**31 else np.int64
     types = (kind, kind, np.float32)
     parts = [[a.astype(dtype) for a, dtype in zip(entry, types, strict=True)] for entry in entries]

@@ -10,31 +10,22 @@ from numpy.typing import NDArray
 
 Columns = dict[str, NDArray]  # arrays of equal length: "key", and optionally "row" and "weight"
 MOST = 2**22  # entries to sort in memory, and to read or write at once
-_BINS, _PARTS = 4096, 256
+_DIGIT = 8  # bits of a key by which a pile is split
+_ROW_BITS = 48
 
 
 class Pile:
-    """Columns in files, in order of arrival, and a histogram of their keys.
+    """Columns in files, in order of arrival; `path` is the prefix of their names."""
 
-    Args:
-        path: Prefix of the file names.
-        low, high: Bounds of the keys, both included.
-        by: The column to sort by.
-    """
-
-    def __init__(self, path: Path, low: int, high: int, by: str = "key") -> None:
-        self.path, self.low, self.high, self.by, self.count = path, low, high, by, 0
-        self._width = (high - low) // _BINS + 1
-        self._bins = np.zeros(_BINS, dtype=np.int64)
+    def __init__(self, path: Path) -> None:
+        self.path, self.count = path, 0
         self.types: dict[str, np.dtype] = {}
 
     def append(self, columns: Columns) -> None:
         """Add entries."""
-        keys = columns[self.by]
-        if not len(keys):
+        if not len(columns["key"]):
             return
-        self._bins += np.bincount((keys - self.low) // self._width, minlength=_BINS)
-        self.count += len(keys)
+        self.count += len(columns["key"])
         for name, values in columns.items():
             self.types[name] = values.dtype
             with self._file(name).open("ab") as file:
@@ -43,64 +34,44 @@ class Pile:
     def read(self) -> Iterator[Columns]:
         """Yield the entries, some at a time; the files are removed at the end."""
         for begin in range(0, self.count, MOST):
-            yield {name: self._piece(name, begin) for name in self.types}
+            yield {
+                name: np.fromfile(self._file(name), dtype, min(MOST, self.count - begin), offset=begin * dtype.itemsize)
+                for name, dtype in self.types.items()
+            }
         for name in self.types:
             self._file(name).unlink()
-
-    def split(self) -> list[Pile]:
-        """Split into piles that fit into memory if the keys allow, in order of their keys."""
-        part = _group(self._bins, max(MOST, self.count * 2 // _PARTS))
-        piles = []
-        for i in range(int(part[-1]) + 1):
-            used = np.flatnonzero((part == i) & (self._bins > 0))
-            low, high = (self.low + int(edge) * self._width for edge in (used[0], used[-1] + 1))
-            piles.append(Pile(self.path.with_name(f"{self.path.name}-{i}"), low, min(high - 1, self.high), self.by))
-        for columns in self.read():
-            where = part[(columns[self.by] - self.low) // self._width].astype(np.uint16)
-            order = np.argsort(where, kind="stable")
-            bounds = np.searchsorted(where[order], np.arange(len(piles) + 1))
-            for i, pile in enumerate(piles):
-                chosen = order[bounds[i] : bounds[i + 1]]
-                pile.append({name: values[chosen] for name, values in columns.items()})
-        return piles
-
-    def turned(self) -> Pile:
-        """Return the same entries, all of one key, to be sorted by row."""
-        high = max(int(self._piece("row", begin).max()) for begin in range(0, self.count, MOST))
-        pile = Pile(self.path.with_name(f"{self.path.name}-rows"), 0, high, "row")
-        for columns in self.read():
-            pile.append(columns)
-        return pile
-
-    def _piece(self, name: str, begin: int) -> NDArray:
-        dtype, length = self.types[name], min(MOST, self.count - begin)
-        return np.fromfile(self._file(name), dtype=dtype, count=length, offset=begin * dtype.itemsize)
 
     def _file(self, name: str) -> Path:
         return self.path.with_name(f"{self.path.name}.{name}")
 
 
-def sort_pile(pile: Pile) -> Iterator[Columns]:
-    """Yield the entries of a pile sorted by key, and then by row if there are rows; a few million at a time."""
+def sort_pile(pile: Pile, bits: int, by: str = "key") -> Iterator[Columns]:
+    """Yield the entries of a pile sorted by key, and then by row if there are rows; at most a few million at a time.
+
+    Only the lowest `bits` of the column `by` differ.
+    """
     if pile.count <= MOST:
-        yield from (sort_columns(columns) for columns in pile.read())
-    elif pile.low < pile.high:
-        for part in pile.split():
-            yield from sort_pile(part)
-    elif pile.by == "key" and "row" in pile.types:
-        yield from sort_pile(pile.turned())
+        yield from map(sort_columns, pile.read())
+    elif bits:
+        bits = max(0, bits - _DIGIT)
+        for part in _split(pile, bits, by):
+            yield from sort_pile(part, bits, by)
+    elif by == "key" and "row" in pile.types:
+        yield from sort_pile(pile, _ROW_BITS, "row")
     else:
         yield from pile.read()
 
 
-def _group(bins: NDArray, most: int) -> NDArray:
-    """Return the part of each bin: adjacent bins share a part up to a total of `most` entries."""
-    part, filled, parts = 0, 0, np.zeros(len(bins), dtype=np.int64)
-    for i, count in enumerate(bins.tolist()):
-        if filled and count and filled + count > most:
-            part, filled = part + 1, 0
-        filled += count
-        parts[i] = part
+def _split(pile: Pile, bits: int, by: str) -> list[Pile]:
+    """Split a pile by the digit above the lowest bits."""
+    parts = [Pile(pile.path.with_name(f"{pile.path.name}-{i}")) for i in range(1 << _DIGIT)]
+    for columns in pile.read():
+        digit = ((columns[by] >> bits) & (len(parts) - 1)).astype(np.uint8)
+        order = np.argsort(digit, kind="stable")
+        bounds = np.concatenate([[0], np.cumsum(np.bincount(digit, minlength=len(parts)))])
+        for i, part in enumerate(parts):
+            chosen = order[bounds[i] : bounds[i + 1]]
+            part.append({name: values[chosen] for name, values in columns.items()})
     return parts
 
 

@@ -20,22 +20,16 @@ NUMBERS = ("number", "date", "flag")
 def fit_encoding(
     table: Table, columns: Mapping[str, Column], *, bags: bool = True, gaps: bool = False
 ) -> list[dict[str, Any]]:
-    """Compute the statistics of a table's features.
+    """Compute the statistics of a table's features, as a dict of plain values per feature.
 
     Numbers and dates are standardised, categories get one column per value, text is hashed. A table of numbers and
-    flags that are mostly zero, such as a bag of words or a one-hot table, is not standardised: the model scales it.
+    flags that are mostly zero, such as a bag of words or a one-hot table, is not standardised if `bags`: the model
+    scales it. With `gaps` there are nodes that the table does not list; all their cells are missing.
 
-    Args:
-        table: The table.
-        columns: The columns of its schema.
-        bags: It may be a bag of words; the model does not scale those of edges.
-        gaps: There are nodes that it does not list; all their cells are missing.
-
-    Returns:
-        A dict of plain values per feature. All have `column`, `kind` and `fill`, the average count of nonzero entries
-        in a row. Numbers, dates and flags have `mean` and `std` (0 and 1 if not standardised; `std` is 0 if all values
-        are equal), the range `low` to `high`, and `missing`, whether another column flags missing cells. Categories
-        have `values` and `other`, whether the rarer values share another column; text has `buckets`.
+    All entries have `column`, `kind` and `fill`, the average count of nonzero entries in a row. Numbers, dates and
+    flags have `mean` and `std` (0 and 1 if not standardised; `std` is 0 if all values are equal), the range `low` to
+    `high`, and `missing`, whether another column flags missing cells. Categories have `values` and `other`, whether
+    the rarer values share another column; text has `buckets`.
     """
     features = {name: column for name, column in columns.items() if column.role == "feature"}
     of = {kind: {n: c for n, c in features.items() if c.kind == kind} for kind in ("category", "text")}

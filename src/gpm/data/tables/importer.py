@@ -21,8 +21,7 @@ from gpm.data.tables.schema import Schema
 from gpm.data.tables.session import connect, text, watching
 from gpm.data.tables.settle_schema import Opened, Origin, Wishes, open_tables
 from gpm.data.tables.targets import check_parts, read_parts, read_targets
-from gpm.data.tables.write_csr import map_part
-from gpm.data.tables.write_edges import write_edges
+from gpm.data.tables.write_edges import map_part, write_edges
 from gpm.errors import GpmError
 from gpm.graph.base_graph import SPARSE
 from gpm.graph.folder import GraphWriter, writing_graph
@@ -133,7 +132,6 @@ def _write(opened: Opened, writer: GraphWriter, origin: Origin | None, progress:
 
 
 def _fit(opened: Opened, ids: Ids) -> Encoding:
-    """Fit the encoding of the features of nodes and edges."""
     schemas, encoding = opened.schema.tables(), Encoding()
     for kind, (name, _) in _FEATURES.items():
         table, nodes = opened.tables.get(name), kind == "node"

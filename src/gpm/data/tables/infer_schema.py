@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from gpm.data.tables import column_roles as roles
 from gpm.data.tables.cell_sql import cell, filled, refuse
-from gpm.data.tables.column_kinds import feature_column, is_spoiled_number, mark_bag, target_columns
-from gpm.data.tables.column_profile import Profile, compare, profile
+from gpm.data.tables.column_kinds import (
+    Profile,
+    compare,
+    feature_column,
+    is_spoiled_number,
+    mark_bag,
+    profile,
+    target_columns,
+)  # fmt: skip
 from gpm.data.tables.detect_header import UNKNOWN
 from gpm.data.tables.schema import Column, Schema, TableSchema
 from gpm.errors import GpmError, nearest

@@ -11,7 +11,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from gpm.data.tables.external_sort import MOST, sort_columns
-from gpm.data.tables.write_csr import map_part, write_sums
+from gpm.data.tables.write_edges import map_part, write_sums
 from gpm.graph.folder import GraphWriter
 
 _GROUP, _ROUNDS = 256, 3  # maximum nodes of a group, and how often each node may choose its group
@@ -20,13 +20,10 @@ _GROUP, _ROUNDS = 256, 3  # maximum nodes of a group, and how often each node ma
 def find_order(kind: str, indptr: NDArray, indices: NDArray, graph_ptr: NDArray | None = None) -> NDArray[np.int64]:
     """Return the nodes in another order `[N]`; in a collection each graph keeps its position.
 
-    Args:
-        kind: "degree" sorts by descending degree. "locality" forms groups of nodes that share most of their edges: each
-            node joins the group of most of its neighbours, a few times. Groups are in the order in which a
-            breadth-first search from the first node finds them, component by component; within a group nodes are sorted
-            by descending degree. It takes time in proportion to the edges.
-        indptr, indices: The rows of the graph.
-        graph_ptr: Bounds of the graphs of a collection.
+    "degree" sorts by descending degree. "locality" forms groups of nodes that share most of their edges: each node
+    joins the group of most of its neighbours, a few times. Groups are in the order in which a breadth-first search from
+    the first node finds them, component by component; within a group nodes are sorted by descending degree. It takes
+    time in proportion to the edges.
     """
     degree = np.diff(indptr)
     if kind == "locality":
@@ -41,12 +38,7 @@ def find_order(kind: str, indptr: NDArray, indices: NDArray, graph_ptr: NDArray 
 
 
 def reorder_rows(writer: GraphWriter, order: NDArray[np.int64]) -> None:
-    """Reorder the rows of a graph that is being written, some millions of entries at a time.
-
-    Args:
-        writer: Writer of a folder with `indptr` and `indices`, and optionally `edge_ids`, `edge_weight`, `edge_cdf`.
-        order: The nodes in their new order.
-    """
+    """Reorder the rows of a graph that is being written, some millions of entries at a time."""
     indptr = np.array(map_part(writer.path("indptr")))
     rank = rank_of(order)
     there = [key for key in ("indices", "edge_ids", "edge_weight") if writer.path(key).exists()]

@@ -32,14 +32,9 @@ def number_nodes(
 
     Nodes are numbered in the order of their table, followed by added nodes in order of appearance. Without a table,
     integers are sorted, and other ids are in order of appearance: row by row, the source before the target. In a
-    collection, graphs are in the order of their table or of appearance, and nodes are numbered so within each graph.
-
-    Args:
-        ends: The edges.
-        nodes: The nodes. If edges and nodes both name their graph, ids need to differ only within a graph.
-        graphs: The graphs of a collection.
-        unlisted: An end of an edge that the nodes table does not list is an error, is added, or its edge is dropped.
-        progress: Show a progress bar on a terminal.
+    collection, graphs are in the order of their table or of appearance, and nodes are numbered so within each graph; if
+    edges and nodes both name their graph, ids need to differ only within a graph. An end of an edge that the nodes
+    table does not list is an error, is added, or its edge is dropped.
     """
     check_choice("unlisted", unlisted, CHOICES["unlisted"])
     with reading(ends.table), watching(ends.table.base, "finding nodes", progress):

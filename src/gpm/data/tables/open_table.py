@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,11 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import numpy as np
 
-from gpm.data.tables.read_frame import plain_frame
 from gpm.data.tables.read_jsonl import JSON_FILES, check_records, record_line, select_records
-from gpm.data.tables.read_text import MOST_COLUMNS, TEXT_FILES, Form, find_line, is_text, read_form, read_rows
-from gpm.data.tables.scan_text import check_file
+from gpm.data.tables.read_text import (
+    MOST_COLUMNS,
+    TEXT_FILES,
+    Form,
+    check_file,
+    check_names,
+    find_line,
+    is_text,
+    read_form,
+    read_rows,
+)  # fmt: skip
 from gpm.data.tables.session import fetch_frames, file_literal, literal, quote
 from gpm.errors import GpmError
 
@@ -31,27 +41,16 @@ _counter = itertools.count(1)
 
 @dataclass(frozen=True)
 class Table:
-    """A relation in a DuckDB connection.
-
-    Attributes:
-        base: The connection.
-        view: The relation; its columns are exactly `columns`.
-        columns: Column names as the user spells them; "column 1", "column 2", ... for a file without a header.
-        types: DuckDB type of each column; VARCHAR for all columns of a text file.
-        title: Name of the table in messages: the file name.
-        path: The file; None for a data frame.
-        options: Options of a text file: delimiter, header and trim.
-        locate: Returns the location of a row, if the rows come from several files.
-    """
+    """A relation in a DuckDB connection."""
 
     base: duckdb.DuckDBPyConnection
-    view: str
-    columns: tuple[str, ...]
-    types: dict[str, str]
-    title: str
-    path: Path | None = None
-    options: dict[str, Any] = field(default_factory=dict)
-    locate: Callable[[int], str] | None = field(default=None, compare=False)
+    view: str  # the relation; its columns are exactly `columns`
+    columns: tuple[str, ...]  # names as the user spells them; "column 1", "column 2", ... without a header
+    types: dict[str, str]  # DuckDB type of each column; VARCHAR for all columns of a text file
+    title: str  # name of the table in messages: the file name
+    path: Path | None = None  # the file; None for a data frame
+    options: dict[str, Any] = field(default_factory=dict)  # of a text file: delimiter, header and trim
+    locate: Callable[[int], str] | None = field(default=None, compare=False)  # a row's location, if of several files
 
     def numbered(self) -> str:
         """Return a relation with `columns` and a BIGINT column gpm_row: 0, 1, 2, ... in file order."""
@@ -90,14 +89,10 @@ def open_table(
     names: Collection[str] = (),
     title: str = "",
 ) -> Table:
-    """Open a file or a data frame as a table; its cells are read later.
+    """Open a text, Parquet or JSON Lines file, or a data frame as a table; its cells are read later.
 
-    Args:
-        base: A connection from `connect`.
-        source: A text, Parquet or JSON Lines file, or a pandas data frame.
-        options: The delimiter, header or trim of a text file. Default: detected from the file.
-        names: Expected column names: a first row that contains one of them is a header.
-        title: Name of the table in messages. Default: the file name.
+    Options (delimiter, header, trim) of a text file that are not given are detected; a first row with one of the
+    expected `names` is a header. The title names the table in messages, by default with the name of the file.
     """
     if not isinstance(source, (str, Path)):
         return _open_frame(base, source, title or "the data frame")
@@ -168,7 +163,7 @@ def _create_views(
 
 
 def _open_frame(base: duckdb.DuckDBPyConnection, frame: pd.DataFrame, title: str) -> Table:
-    view, plain = _new_view(), plain_frame(frame, title)
+    view, plain = _new_view(), _plain_frame(frame, title)
     if not len(plain.columns):
         raise GpmError(f"{title} has no columns; give one with some.")
     with reading(title):
@@ -241,3 +236,61 @@ def _plain_column(name: str, kind: str) -> str:
     if kind in ("FLOAT", "DOUBLE"):
         return f"CASE WHEN isnan({column}) THEN NULL ELSE {column} END AS {column}"
     return f"CAST({column} AS TIMESTAMP) AS {column}" if kind == "TIMESTAMP WITH TIME ZONE" else column
+
+
+def _plain_frame(frame: pd.DataFrame, title: str) -> pd.DataFrame:
+    """Return a frame of numbers, booleans, times and text, without the index.
+
+    Columns of objects that are all integers, all numbers or all booleans are converted to that type; the values of all
+    other columns are converted to text. None, NaN, NaT and NA are missing.
+    """
+    import pandas as pd
+
+    if frame.columns.nlevels > 1:
+        raise GpmError(f"{title} has columns of {frame.columns.nlevels} levels; give each column one name.")
+    if frame.shape[1] > MOST_COLUMNS:
+        raise GpmError(f"{title} has {frame.shape[1]:,} columns; at most {MOST_COLUMNS:,} are supported.")
+    names = [str(name) for name in frame.columns]
+    check_names(title, names)
+    columns = [_plain_series(frame.iloc[:, i], f"{title}, column {name!r}") for i, name in enumerate(names)]
+    return pd.DataFrame(dict(zip(names, columns, strict=True)), index=pd.RangeIndex(len(frame)))
+
+
+def _plain_series(column: pd.Series, where: str) -> Any:
+    import pandas as pd
+
+    kind = column.dtype
+    if isinstance(kind, pd.SparseDtype):
+        return column.sparse.to_dense().to_numpy()
+    if isinstance(kind, pd.DatetimeTZDtype):
+        return column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy()
+    if isinstance(kind, np.dtype) and kind.kind in "biufM":
+        return column.to_numpy()
+    if kind.kind in "biuf" and not isinstance(kind, np.dtype):
+        return column.array  # pandas' own numbers with missing values
+    values, missing = column.astype(object).to_numpy(), column.astype(object).isna().to_numpy()
+    cells = list(zip(values, missing, strict=True))
+    inferred = pd.api.types.infer_dtype(values[~missing], skipna=True)
+    if inferred == "integer" and all(-(2**63) <= value < 2**63 for value in values[~missing]):
+        return pd.array([pd.NA if gone else int(value) for value, gone in cells], dtype="Int64")
+    if inferred == "boolean":
+        return pd.array([pd.NA if gone else bool(value) for value, gone in cells], dtype="boolean")
+    if inferred == "floating":
+        return np.array([np.nan if gone else value for value, gone in cells], dtype=np.float64)
+    if inferred != "string":
+        values = [None if gone else _text(value, where) for value, gone in cells]
+    return pd.array(values, dtype=pd.StringDtype("python"))
+
+
+def _text(value: Any, where: str) -> str:
+    """Convert a value to text, which must be UTF-8."""
+    try:
+        if isinstance(value, bytes):
+            return value.decode()
+        text = json.dumps(value, ensure_ascii=False) if isinstance(value, (list, tuple, dict)) else str(value)
+        text.encode()
+    except UnicodeError:
+        raise GpmError(f"{where}: {value!r} is not UTF-8 text; fix or remove it.") from None
+    except (TypeError, ValueError, RecursionError):
+        return str(value)
+    return text

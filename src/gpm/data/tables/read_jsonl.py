@@ -10,8 +10,7 @@ from typing import Any
 
 import duckdb
 
-from gpm.data.tables.read_text import MOST_COLUMNS, check_names
-from gpm.data.tables.scan_text import opened
+from gpm.data.tables.read_text import MOST_COLUMNS, check_names, opened
 from gpm.data.tables.session import file_literal, literal, quote
 from gpm.errors import GpmError
 

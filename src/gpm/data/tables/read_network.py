@@ -12,7 +12,7 @@ from xml.parsers import expat
 
 import numpy as np
 
-from gpm.data.tables.scan_text import check_file, opened
+from gpm.data.tables.read_text import check_file, opened
 from gpm.errors import GpmError
 
 if TYPE_CHECKING:
@@ -24,12 +24,9 @@ Record = tuple[dict[str, Any], dict[str, Any]]  # the ids of a node or an edge, 
 
 
 def network_tables(path: Path) -> tuple[pd.DataFrame, pd.DataFrame, bool]:
-    """Read a network file.
+    """Read a network file as nodes (id and attributes), edges (source, target and attributes), and whether directed.
 
-    Returns:
-        Nodes, with a column id and one per attribute; edges, with columns source and target and one per attribute,
-        including parallel edges; and whether edges are directed. An attribute called id is renamed "attribute id", and
-        likewise for source and target.
+    Parallel edges are kept. An attribute called id is renamed "attribute id", and likewise for source and target.
     """
     suffix = path.suffix.lower()
     if suffix in PICKLES:
@@ -201,12 +198,9 @@ def _records(path: Path, what: str, items: Any, names: tuple[str, ...], drop: st
 
 
 def _frame(names: tuple[str, ...], records: Iterable[Record], kind: Any = object, other: Any = object) -> pd.DataFrame:
-    """Make a frame with a column for every attribute of any record.
+    """Make a frame with a column for every attribute of any record, after the columns `names` that identify it.
 
-    Args:
-        names: Columns that identify a record.
-        records: The rows.
-        kind, other: Data types of these columns, and of the attributes; None to infer them.
+    `kind` and `other` are the data types of these columns and of the attributes; None to infer them.
     """
     import pandas as pd
 

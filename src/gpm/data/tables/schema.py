@@ -58,21 +58,13 @@ _COLUMN: Shape = {"role": object, "kind": object, "values": list, "buckets": int
 
 @dataclass(frozen=True)
 class Column:
-    """The use of a column.
+    """The use of a column."""
 
-    Attributes:
-        role: One of `ROLES`.
-        kind: How its cells are read, one of `FEATURE_KINDS` or `TARGET_KINDS`; empty for other roles, or to infer it.
-        values: The categories, in order. Default: the values in the column.
-        buckets: Columns of hashed text; 0 for the default.
-        why: A note for the reader: what the column contains, or why it is ignored.
-    """
-
-    role: str
-    kind: str = ""
-    values: tuple[str, ...] | None = None
-    buckets: int = 0
-    why: str = ""
+    role: str  # one of `ROLES`
+    kind: str = ""  # how cells are read, of `FEATURE_KINDS` or `TARGET_KINDS`; empty for other roles, or to infer it
+    values: tuple[str, ...] | None = None  # the categories, in order; by default the values in the column
+    buckets: int = 0  # columns of hashed text; 0 for the default
+    why: str = ""  # a note for the reader: what the column contains, or why it is ignored
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, without the defaults."""
@@ -104,23 +96,14 @@ class TableSchema:
 
 @dataclass(frozen=True)
 class Schema:
-    """How tables become a graph, and what is predicted.
+    """How tables become a graph, and what is predicted."""
 
-    Attributes:
-        task: node, link or graph; auto in a file that leaves it open.
-        directed: Edges are directed.
-        duplicates: Repeated edges: merge or keep.
-        self_loops: Edges from a node to itself: keep or drop.
-        unlisted: An end of an edge that the nodes table does not list: error, add (the node) or drop (the edge).
-        order: Order of the nodes: given (as in the tables), degree or locality; see `gpm.data.tables.node_order`.
-    """
-
-    task: str = "auto"
+    task: str = "auto"  # node, link or graph; auto in a file that leaves it open
     directed: bool = False
-    duplicates: str = "merge"
-    self_loops: str = "keep"
-    unlisted: str = "error"
-    order: str = "given"
+    duplicates: str = "merge"  # repeated edges: merge or keep
+    self_loops: str = "keep"  # or drop
+    unlisted: str = "error"  # for an end of an edge that the nodes table does not list; or add, or drop (the edge)
+    order: str = "given"  # of the nodes: given (as in the tables), degree or locality; see `node_order`
     edges: TableSchema = field(default_factory=TableSchema)
     nodes: TableSchema | None = None
     graphs: TableSchema | None = None
@@ -132,8 +115,8 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, in the order of the file."""
-        plain = {"format": FORMAT, "version": VERSION, "task": self.task, "directed": self.directed}
-        plain |= {key: getattr(self, key) for key in ("duplicates", "self_loops", "unlisted", "order")}
+        keys = ("task", "directed", "duplicates", "self_loops", "unlisted", "order")
+        plain = {"format": FORMAT, "version": VERSION} | {key: getattr(self, key) for key in keys}
         tables = self.tables()
         return plain | {name: tables[name].to_dict() if name in tables else None for name in TABLES}
 
@@ -160,9 +143,7 @@ def write_schema(path: Path, schema: Schema) -> None:
 def describe(schema: Schema, examples: Mapping[str, Mapping[str, str]] | None = None) -> list[str]:
     """Format the table that is shown before training: one line per column, or per run of columns that are alike.
 
-    Args:
-        schema: The schema.
-        examples: A cell of each column, by table and column.
+    `examples` has a cell of each column, by table and column.
     """
     rows = [("table", "column", "role", "kind", "what happens to it", "example")]
     for name, table in schema.tables().items():
@@ -179,7 +160,6 @@ def describe(schema: Schema, examples: Mapping[str, Mapping[str, str]] | None = 
 
 
 def _fate(column: Column, table: str) -> str:
-    """Describe what happens to a column."""
     if column.role == "ignore":
         return f"left out: {column.why}" if column.why else "left out"
     if column.why.startswith(KEPT):

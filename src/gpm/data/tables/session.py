@@ -39,9 +39,8 @@ _EVERY = 0.2  # seconds between updates of a progress bar
 def connect(*, memory: str = "", folder: Path | None = None) -> duckdb.DuckDBPyConnection:
     """Open a DuckDB connection with a memory limit; data beyond the limit is written to a folder.
 
-    Args:
-        memory: Memory limit such as 4GB. Default: a quarter of the free memory, at most 2 GB.
-        folder: Folder for data that does not fit. Default: a temporary folder, removed when the connection is closed.
+    The limit is a size such as 4GB, by default a quarter of the free memory and at most 2 GB. The folder is by default
+    a temporary one, removed when the connection is closed.
     """
     if memory and not re.fullmatch(r"\s*\d+(\.\d+)?\s*[KMGT]i?B\s*", memory, re.IGNORECASE):
         raise GpmError(f"memory must be a size such as 4GB or 500MB, got {memory!r}.")

@@ -62,19 +62,17 @@ class Origin:
         for name, table in tables.items():
             if name not in trained:
                 raise GpmError(f"{table.title}: training had no table of {name}; leave it out.")
-            self._check(name, table)
+            needed = ("source", "target", "graph") if name == "edges" else ("id", "graph")  # others may be absent
+            for column, entry in trained[name].columns.items():
+                if entry.role in needed and column not in table.columns:
+                    near = nearest(column, table.columns)
+                    raise GpmError(
+                        f"{table.title} has no column {column!r}, which training had; add or rename it.{near}"
+                    )
             new = {column: Column("ignore", why="not in training") for column in table.columns}
             old = {column: entry for column, entry in trained[name].columns.items() if column in table.columns}
             fitted[name] = TableSchema(str(table.path or ""), dict(table.options), new | old)
         return replace(self.schema, edges=fitted["edges"], nodes=fitted.get("nodes"), graphs=fitted.get("graphs"))
-
-    def _check(self, name: str, table: Table) -> None:
-        """Refuse a table without a column that defines the graph; features and targets may be absent."""
-        needed = ("source", "target", "graph") if name == "edges" else ("id", "graph")
-        for column, entry in self.schema.tables()[name].columns.items():
-            if entry.role in needed and column not in table.columns:
-                near = nearest(column, table.columns)
-                raise GpmError(f"{table.title} has no column {column!r}, which training had; add or rename it.{near}")
 
 
 @dataclass(frozen=True)

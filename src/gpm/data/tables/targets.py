@@ -40,12 +40,9 @@ class Targets:
 
 
 def read_targets(table: Table, columns: Mapping[str, Column], *, known: Mapping[str, Any] | None = None) -> Targets:
-    """Read the columns to predict.
+    """Read the columns of role target, all of one kind.
 
-    Args:
-        table: The table.
-        columns: Its columns; those of role target are read, all of one kind.
-        known: The `kind`, `classes` and `targets` that a model was trained on. Any other class is an error.
+    `known` has the `kind`, `classes` and `targets` that a model was trained on; any other class is an error.
     """
     chosen = {name: column for name, column in columns.items() if column.role == "target"}
     kinds = {column.kind for column in chosen.values()}
