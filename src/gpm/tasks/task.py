@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gpm.config import Config
-from gpm.data.domain_data import DomainData
-from gpm.data.link_data import LinkData, LinkSplit
+from gpm.data.link_data import LinkSplit
 from gpm.data.sources import TaskData
 from gpm.data.splits import Split
 from gpm.tasks.classification import ClassTask
@@ -40,15 +39,11 @@ class Task(Protocol):
 
 def make_task(data: TaskData, split: Split, config: Config) -> Task:
     """Make the task that the labels of some data call for."""
-    if isinstance(data, LinkData):
-        assert isinstance(split, LinkSplit)
+    if isinstance(split, LinkSplit):
         return LinkTask(config.metric, config.protocol, config.smoothing, torch.tensor(split.labels))
     if is_regression(data.labels, config.metric):
         return replace(ValueTask.of(data.labels, config.metric, split.train), target_names=data.targets)
-    classes = None
-    if isinstance(data, DomainData) and data.labels.ndim == 1:  # labels of the target must not decide which classes
-        classes = np.unique(data.labels[~data.away & (data.labels >= 0)]).tolist()
-    task = ClassTask.of(data.labels, config.metric, config.smoothing, classes)
+    task = ClassTask.of(data.labels, config.metric, config.smoothing, data.learnable_classes())
     names = data.class_names  # of classes 0, 1, ...; a class beyond them is called by its number
     named = tuple(names[c] if 0 <= c < len(names) else str(c) for c in task.classes) if names else ()
     return replace(task, class_names=named, target_names=data.targets)

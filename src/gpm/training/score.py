@@ -11,8 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from gpm.config import SIZES
-from gpm.data.domain_data import DomainData, DomainSplit
-from gpm.data.link_data import LinkSplit
+from gpm.data.domain_data import DomainSplit
 from gpm.data.splits import Split
 from gpm.inference.model_files import load_weights
 from gpm.io.atomic import write_json
@@ -59,17 +58,15 @@ def announce(training: Training, predictor: Predicts) -> None:
 def read_held_out(job: Job, split: Split, predictor: Predicts) -> dict[str, torch.Tensor]:
     """Return the logits of val and test, and of a target without labels; every rank takes a share, rank 0 gets all."""
     logits = read_splits(job, split, predictor, "val", "test")
-    if isinstance(job.data, DomainData) and not job.data.scored:
-        logits["target"] = _read(job, predictor, job.data.nodes(away=True))
+    if (ids := job.data.prediction_ids(split)) is not split.test:
+        logits["target"] = _read(job, predictor, ids)
     return logits
 
 
 def read_splits(job: Job, split: Split, predictor: Predicts, *names: str) -> dict[str, torch.Tensor]:
     """Return the logits of some splits with the weights of rank 0."""
     job.world.send_weights(predictor.model)
-    pairs = split.pairs if isinstance(split, LinkSplit) else None
-    ids = {name: getattr(split, name) for name in names}
-    return {name: _read(job, predictor, each if pairs is None else pairs[each]) for name, each in ids.items()}
+    return {name: _read(job, predictor, split.inputs(getattr(split, name))) for name in names}
 
 
 def _read(job: Job, predictor: Predicts, inputs: NDArray) -> torch.Tensor:
@@ -83,11 +80,9 @@ def score_run(job: Job, run: Run, trained: Trained) -> None:
 
     logits = read_held_out(job, run.split, run.predictor)
     scores = {name: run.score(name, logits[name]) for name in ("val", "test")}
-    ids, kept = run.split.test, logits["test"]
-    if isinstance(run.data, DomainData) and "target" in logits:
-        ids, kept = run.data.nodes(away=True), logits["target"]
+    ids = run.data.prediction_ids(run.split)
     if len(ids) <= MOST_PREDICTIONS:
-        run.describe(ids, kept).save(run.folder / PREDICTIONS)
+        run.describe(ids, logits.get("target", logits["test"])).save(run.folder / PREDICTIONS)
     else:
         _log.info(f"predictions of more than {MOST_PREDICTIONS:,} instances are not kept; see gpm predict --shard")
     content = _make_result(job, run, trained, scores)

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from gpm.config import Config
 from gpm.data.domain_data import DomainData, DomainSplit
-from gpm.data.link_data import LinkSplit
 from gpm.data.node_data import build_node_data
 from gpm.data.sources import TaskData
 from gpm.data.splits import Split
@@ -96,8 +95,8 @@ class Subject(Training):
         if isinstance(self.split, DomainSplit):  # the other domain is validated too, and would choose other weights
             other = self.count("other")
             return [val, other], [val, test, other, test]
-        if isinstance(self.data, DomainData):  # a target without labels is predicted
-            return [val], [val, test, len(self.data.nodes(away=True))]
+        if (ids := self.data.prediction_ids(self.split)) is not self.split.test:  # a target without labels is predicted
+            return [val], [val, test, len(ids)]
         return [val], [val, test]
 
     @cached_property
@@ -135,8 +134,7 @@ class Subject(Training):
 
     def val_inputs(self, count: int) -> NDArray:
         """Return some instances to validate, repeated if there are too few."""
-        ids = np.resize(self.split.val, count)
-        return self.split.pairs[ids] if isinstance(self.split, LinkSplit) else ids
+        return self.split.inputs(np.resize(self.split.val, count))
 
     def graph_bytes(self) -> tuple[int, int]:
         """Return the bytes of the graph with its features in memory, and in files that are mapped."""
