@@ -241,3 +241,13 @@ def test_only_one_thread_of_python_is_inside() -> None:
     for worker in workers:
         worker.join()
     assert most == 1
+
+
+def test_threads_of_a_block_are_given_back() -> None:
+    torch.set_num_threads(2)
+    before = compute.count_threads()
+    with compute.using_threads(1):
+        assert (torch.get_num_threads(), compute.count_threads()) == (1, 1)
+    assert (torch.get_num_threads(), compute.count_threads()) == (2, before)
+    with compute.using_threads(0):
+        assert torch.get_num_threads() == 2

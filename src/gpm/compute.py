@@ -86,6 +86,23 @@ def set_threads(count: int) -> None:
 
 
 @contextmanager
+def using_threads(count: int) -> Iterator[None]:
+    """Compute with so many threads while the block runs, here and in torch; 0 changes nothing."""
+    if not count:
+        yield
+        return
+    import torch
+
+    before = count_threads(), torch.get_num_threads()
+    set_threads(count)
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before[0])
+        torch.set_num_threads(before[1])
+
+
+@contextmanager
 def alone() -> Iterator[None]:
     """One thread in torch while the block, or the decorated function, runs: among small tensors threads mostly wait for
     each other, above all on a busy machine.

@@ -143,10 +143,10 @@ def test_an_existing_folder_needs_leave(trained: Path, capsys: pytest.CaptureFix
     assert {path.name: path.read_bytes() for path in trained.iterdir()} == before
 
 
-def test_threads_are_those_that_are_asked_for(trained: Path, tmp_path: Path) -> None:
-    graph = str(trained.parent / "ring")
+def test_threads_are_those_that_are_asked_for_and_given_back(trained: Path, tmp_path: Path) -> None:
+    graph, before = str(trained.parent / "ring"), torch.get_num_threads()
     assert main(["train", graph, "--out", str(tmp_path / "run"), *SMALL, "--threads", "3"]) == 0
-    assert torch.get_num_threads() == 3
+    assert torch.get_num_threads() == before
     assert json.loads((tmp_path / "run/environment.json").read_text())["threads"]["torch"] == 3
 
 

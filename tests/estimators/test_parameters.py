@@ -40,7 +40,7 @@ def test_they_are_the_options_of_a_run() -> None:
 
 def test_threads_are_passed_on_to_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    monkeypatch.setattr("gpm.training.start.set_threads", calls.append)
+    monkeypatch.setattr("gpm.compute.set_threads", calls.append)
     NodeClassifier(**SMALL | {"epochs": 1}).fit(make_data())
     assert calls == []  # 0 leaves torch's default
     model = NodeClassifier(threads=2, **SMALL | {"epochs": 1}).fit(make_data())

@@ -71,8 +71,11 @@ class Arguments:
         message = " ".join(message.split()).rstrip(".")
         flags = [f"--{name}" for name in self.types if f"--{name}" in self.parser._option_string_actions]
         if unknown := re.match(r"[Uu]nrecognized arguments: (--\w+)", message):
-            return f"There is no flag {unknown[1]!r}.{nearest(unknown[1], flags)} Flags: {', '.join(sorted(flags))}."
+            listed = f" Flags: {', '.join(sorted(flags))}." if flags else " This command has none."
+            return f"There is no flag {unknown[1]!r}.{nearest(unknown[1], flags)}{listed}"
         message = re.sub(r"Parser key \"(\w+)\": ", r"--\1: ", message)
+        union = r"Does not validate against any of the Union subtypes.*?<class '(\w+)'>.*Given value: (.*)"
+        message = re.sub(union, r"expected \1, got \2", message)
         message = re.sub(
             r"Expected an? (?:<class '(\w+)'>|typing\.Literal\[(.*?)\]|(\w+))", r"expected \1\2\3", message
         )

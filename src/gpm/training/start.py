@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpm import __version__
-from gpm.compute import choose_device, keep_memory, set_threads
+from gpm.compute import choose_device, keep_memory, using_threads
 from gpm.config import (
     ComputeOptions,
     Config,
@@ -59,11 +59,9 @@ def train(source: Any = "", *, recipe: str = "", **options: Any) -> Run | list[R
     keep_memory()
     if ranks.devices * ranks.machines > 1 and find_world().size == 1:
         return _launch({"source": source, "recipe": recipe} | options, compute, ranks)
-    if compute.threads:
-        set_threads(compute.threads)
     chosen = choose_device(compute.device)
     device = own_device(chosen, find_world())
-    with joined(device) as world:
+    with using_threads(compute.threads), joined(device) as world:
         check_world(world, chosen, ranks.devices, ranks.machines)
         team = Team(world, device, ranks.workers, ranks.strategy)
         if not world.leads:
