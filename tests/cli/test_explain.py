@@ -92,7 +92,7 @@ def test_links_are_explained_by_their_ends(trained: Path, tmp_path: Path, capsys
         (["{run}", "--node", "c", "--out", "{file}"], "{file} is a file; name a folder to write to."),
         (["{run}", "--all", "--out", "{file}"], "{file} is a file; name a folder to write to."),
         (["{run}", "--node", "c", "--out", "{file}/below"], "{file}/below: Not a directory."),
-        (["{run}", "--node", "zz"], "no node is named 'zz'."),
+        (["{run}", "--node", "zz"], "No node is named 'zz'."),
         (["{run}", "--node", "c", "--target", "7"], "There is no class '7'. Classes: 0, 1."),
         (["{run}", "--node", "c", "--top", "0"], "top must lie between 1 and 128, got 0."),
         (

@@ -106,7 +106,7 @@ def test_a_split_of_domains_is_saved_and_comes_back(tmp_path: Path) -> None:
     assert isinstance(again, DomainSplit)
     assert (again.digest, again.chosen_on, again.name) == (split.digest, "target", split.name)
     np.testing.assert_array_equal(again.other, split.extras()["other"])
-    with pytest.raises(GpmError, match="in two parts"):
+    with pytest.raises(GpmError, match="in two splits"):
         replace(again, other=again.train[:1])
 
 

@@ -91,7 +91,7 @@ def test_a_single_graph_is_no_collection() -> None:
     single = Graph.from_edges([[0, 1], [1, 2]], y=np.zeros(3, dtype=int))
     with pytest.raises(GpmError, match="graphs is a single graph, not a collection of graphs; give a list"):
         load_graph_data(single)
-    with pytest.raises(GpmError, match=r"Cora is a single graph, .* known collections: imdb-b, imdb-m, collab"):
+    with pytest.raises(GpmError, match=r"Cora is a single graph, .* the named collections are imdb-b, imdb-m, collab"):
         load_graph_data("cora")
     with pytest.raises(GpmError, match="ogbl-ddi is a single graph"):
         load_graph_data("ogbl-ddi")
@@ -227,7 +227,7 @@ def test_a_users_graphs_come_in_many_forms(tmp_path: Path) -> None:
         assert data.make_split(0).digest == load_graph_data(graphs).make_split(0).digest
     with pytest.raises(GpmError, match="is neither a file nor a dataset"):
         load_graph_data("nowhere")
-    with pytest.raises(GpmError, match="give a PyG Data, a list of them"):
+    with pytest.raises(GpmError, match="Give a PyG Data, a list of them"):
         load_graph_data(3)  # type: ignore[arg-type]
 
 

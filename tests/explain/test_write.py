@@ -193,7 +193,7 @@ def test_a_write_that_fails_leaves_the_old_files(broken: str, folder: Path, monk
         return plain(file, target)
 
     monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(GpmError, match=f"cannot write .*{broken}: No space left on device"):
+    with pytest.raises(GpmError, match=f"Cannot write .*{broken}: No space left on device"):
         save_explanations([_tiny(seed=5, patterns=1)], folder)
     after = {file.name: file.read_bytes() for file in folder.iterdir()}
     assert after.keys() == before.keys()  # nothing half-written beside them

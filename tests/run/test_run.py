@@ -75,7 +75,7 @@ def test_nodes_are_predicted_by_name(trained: Path) -> None:
     assert set(every.labels) <= {0, 10, 20}
     assert every.labels[7] == [0, 10, 20][every.probability[7].argmax()]
     assert len(run.predict([])) == 0
-    with pytest.raises(GpmError, match="no node is named 'n99'"):
+    with pytest.raises(GpmError, match="No node is named 'n99'"):
         run.predict(["n99"])
 
 
@@ -184,7 +184,7 @@ def test_damaged_json_is_refused(copied: Path, name: str, content: str, why: str
 
 def test_text_that_is_not_utf8_is_refused(copied: Path) -> None:
     (copied / "model.json").write_bytes(b'{"\xff"}')
-    with pytest.raises(GpmError, match=r"cannot read .*model\.json \(UnicodeDecodeError\)"):
+    with pytest.raises(GpmError, match=r"Cannot read .*model\.json \(UnicodeDecodeError\)"):
         Run.open(copied).predict()
 
 

@@ -234,7 +234,7 @@ def test_a_folder_of_somebody_else_is_never_touched(tmp_path: Path) -> None:
         (tmp_path / name / ".env").touch()
     (tmp_path / "other/config.yaml").touch()
     settle(tmp_path / "run")
-    with pytest.raises(TakenError, match=r"run\.part is no training's folder"), Workplace(tmp_path / "run", PLAN):
+    with pytest.raises(TakenError, match=r"run\.part is not a training folder"), Workplace(tmp_path / "run", PLAN):
         pass
     with pytest.raises(TakenError, match="is no run folder"):
         Workplace(tmp_path / "other", replace(PLAN, overwrite=True))
@@ -294,7 +294,7 @@ def test_a_part_folder_of_someone_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "run.part").mkdir()
     (tmp_path / "run.part/thesis.tex").touch()
     for plan in (PLAN, replace(PLAN, overwrite=True)):
-        with pytest.raises(TakenError, match=r"run\.part is no training's folder"):
+        with pytest.raises(TakenError, match=r"run\.part is not a training folder"):
             Workplace(tmp_path / "run", plan)
     assert _names(tmp_path / "run.part") == {"thesis.tex"}
 

@@ -71,7 +71,7 @@ class DomainData(NodeData):
         """
         if kind:
             raise GpmError(
-                f"Source and target have their own parts, {HOME_SHARES} and {AWAY_SHARES}; leave out --split {kind}."
+                f"Source and target have their own splits, {HOME_SHARES} and {AWAY_SHARES}; leave out --split {kind}."
             )
         home = np.flatnonzero(is_labelled(self.labels) & ~self.away)
         if not self.scored:
@@ -93,7 +93,7 @@ class DomainData(NodeData):
         first = int(shares.split("/")[0])
         count = round(len(nodes) * first / 100)
         if not 0 < count < len(nodes):
-            raise GpmError(f"{len(nodes)} labelled nodes of {title} are too few for {shares}: a part would be empty.")
+            raise GpmError(f"{len(nodes)} labelled nodes of {title} are too few for {shares}: a split would be empty.")
         drawn = nodes[np.random.Generator(np.random.PCG64((seed, first))).permutation(len(nodes))]
         return drawn[:count], drawn[count:]
 

@@ -113,7 +113,9 @@ def load_graph_data(source: str | Path | Graph | Sequence[Data] | Dataset, metri
         return build_graph_data(load_graph(source), Path(source).expanduser().stem, metric=metric)
     if entry.task != "graph":
         names = ", ".join(name for name, other in CATALOG.items() if other.task == "graph")
-        raise GpmError(f"{entry.title} is a single graph, not a collection of graphs; known collections: {names}.")
+        raise GpmError(
+            f"{entry.title} is a single graph, not a collection of graphs; the named collections are {names}."
+        )
     collection = open_collection(str(source))
     data = build_graph_data(collection.graph, entry.title, entry.split, metric or entry.metric, *collection[1:])
     return replace(data, class_names=entry.classes)

@@ -67,7 +67,7 @@ class TaskData(ABC):
         split = self._draw_split(seed, "" if kind == "auto" else kind, protocol, validate)
         for part in PARTS:
             if not len(getattr(split, part)):
-                raise GpmError(f"No {self.level} is in the {part} part of split {split.name!r}; try --split 60/20/20.")
+                raise GpmError(f"No {self.level} is in the {part} split of {split.name!r}; try --split 60/20/20.")
         return split
 
     @abstractmethod

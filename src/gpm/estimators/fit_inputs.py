@@ -91,9 +91,7 @@ class FitInput:
         if y is None:
             return self
         if not self.ordered and in_order(y):
-            raise GpmError(
-                "The order of the nodes is not known from a table of edges; give y as a dict, or give nodes."
-            )
+            raise GpmError("A table of edges does not define the order of the nodes; give y as a dict, or give nodes.")
         aligned = align(y, self.data.instance_names, self.data.level)
         columns = [aligned.name] if getattr(aligned, "name", None) is not None else getattr(aligned, "columns", ())
         return replace(self, labels=as_labels(aligned), columns=tuple(map(str, columns)), source="")

@@ -151,8 +151,8 @@ def _compare_features(features: Any, home: Any, what: str) -> list[str]:
     worst = outside[beyond.argmax()]
     column = columns[worst]
     return [
-        f"{len(np.unique(rows[outside])):,} {what}s have features far outside what training had, such as "
-        f"{values[worst]:.4g} in column {column}, where it had {low[column]:.4g} to {high[column]:.4g}."
+        f"{len(np.unique(rows[outside])):,} {what}s have features far outside the training range, such as "
+        f"{values[worst]:.4g} in column {column} (training range {low[column]:.4g} to {high[column]:.4g})."
     ]
 
 
