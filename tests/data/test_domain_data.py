@@ -194,7 +194,7 @@ def test_nodes_of_unknown_time_are_in_neither_and_new_classes_are_not_scored(cap
         assert not np.isin(unknown, both.nodes(away)).any()
     assert not is_labelled(both.labels)[unknown].any()
     assert 7 not in both.labels
-    assert "classes 7 are in the target alone" in caplog.text
+    assert "classes 7 occur only in the target" in caplog.text
 
 
 def test_a_source_is_no_target_of_itself_and_a_pair_has_no_other() -> None:

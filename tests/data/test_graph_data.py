@@ -193,7 +193,7 @@ def test_a_class_that_training_never_shows_is_named(caplog: pytest.LogCaptureFix
     with caplog.at_level(logging.WARNING, "gpm"):
         split = data.make_split(0)
     assert caplog.messages == [
-        "rings: classes in val or test but not in train of split 'public', so that they are never predicted: 2, 3."
+        "rings: classes in val or test but not in train of split 'public', which are never predicted: 2, 3."
     ]
     assert _ids(split) == list(range(7))
 
@@ -202,7 +202,7 @@ def test_classes_below_zero_are_unknown_and_that_is_said_where_it_matters(caplog
     _data(np.array([0, 1, -1]))
     assert not caplog.messages
     _data(np.array([1, -1, 1]))
-    assert caplog.messages == ["rings: all known labels are class 1, as negative ones are unknown."]
+    assert caplog.messages == ["rings: all labels are class 1; negative labels count as missing."]
 
 
 def test_what_goes_along_has_a_row_per_graph() -> None:

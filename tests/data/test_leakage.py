@@ -50,7 +50,7 @@ def test_a_clean_split_is_told_with_counts() -> None:
     walked = data.walked_graph(split).num_edges
     assert said["walked graph"].startswith(f"{walked} of {data.graph.num_edges} directed edges;")
     held = len(split.edges_of("val", "test"))
-    assert said["walked graph"].endswith(f"none of {held} held-out edges, in neither direction")
+    assert said["walked graph"].endswith(f"none of {held} held-out edges, in either direction")
     assert f"{len(np.unique(split.edges_of('val', 'test'))) * 64 * 8:,} steps of 64 walks" in said["walks"]
 
 

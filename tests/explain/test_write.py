@@ -67,8 +67,8 @@ def test_every_pattern_is_told(kind: str) -> None:
         assert pattern.label in line
         assert found.argument(pattern) in line
         assert line.endswith(join_names(pattern.names))
-    assert f"{found.walks} walks make {found.found} patterns" in lines[1]
-    assert any("forbidden to the walks" in line for line in lines)
+    assert f"{found.found} patterns in {found.walks} walks" in lines[1]
+    assert any("without the edges of the best" in line for line in lines)
     assert any("mean cosine of their scores 0.93" in line for line in lines)
 
 

@@ -189,7 +189,7 @@ def test_a_folder_that_cannot_be_written_to_does_not_stop_it(
 
     monkeypatch.setattr("gpm.inference.calibration.write_json", refuse)
     assert Run.open(copied, device="cpu").predict(calibrate=True).temperature != 1
-    assert "The calibration is not kept: Cannot write" in caplog.text
+    assert "The calibration is not saved: Cannot write" in caplog.text
 
 
 def test_the_spread_is_the_deviation_over_independent_draws() -> None:

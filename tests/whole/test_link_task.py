@@ -128,7 +128,7 @@ def test_a_file_of_pairs_is_scored(trained: Path, tmp_path: Path, capsys: pytest
     file, out = tmp_path / "pairs.csv", tmp_path / "scores.csv"
     file.write_text("source,target,note\nn0,n3,same\nn3,n0,turned\nn0,n1,other\n")
     assert main(["predict", str(trained), "--pairs", str(file), "-o", str(out)]) == 0
-    assert capsys.readouterr().out == f"3 pairs of groups in {out}\n"
+    assert capsys.readouterr().out == f"3 pairs of groups written to {out}\n"
     rows = _table(out)
     assert [(row["source"], row["target"]) for row in rows] == [("n0", "n3"), ("n3", "n0"), ("n0", "n1")]
     same, turned, other = (float(row["probability"]) for row in rows)

@@ -44,4 +44,4 @@ def embed_run(
             raise GpmError(f"{flag} is for {of}s, but {run} predicts {opened.data.level}s; leave it out.")
     embeddings = opened.embed(nodes or graphs or None, new=new, patterns=patterns or None, progress=True)
     embeddings.save(out)
-    print(f"{len(embeddings):,} embeddings of {embeddings.vectors.shape[1]} numbers in {out}")
+    print(f"{len(embeddings):,} embeddings of {embeddings.vectors.shape[1]} dimensions written to {out}")

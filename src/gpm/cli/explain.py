@@ -73,10 +73,12 @@ def explain_run(
         if all:
             overview = survey(opened, part=part, most=most, top=top, method=method, progress=True)
             print("\n".join(tell_overview(overview)))
-            print(f"drawn in {save_overview(overview, folder)}")
+            print(f"figure written to {save_overview(overview, folder)}")
             return
         explanations = []
         for name in names:
             explanations.append(opened.explain(name, top=top, method=method, target=target, draws=draws, room=room))
             print("\n".join(tell(explanations[-1])))
-        print(f"drawn in {save_explanations(explanations, folder)}; table, figures and JSON are beside it")
+        print(
+            f"page written to {save_explanations(explanations, folder)}; table, figures and JSON are in the same folder"
+        )

@@ -89,7 +89,7 @@ def _print_summary(folder: Path) -> None:
     facts = read_extras(folder)[0]
     for sentence in facts.get("unseen", ()):
         print(sentence)
-    print(f"{Graph.open(folder).summary()} in {folder}")
+    print(f"{Graph.open(folder).summary()}; written to {folder}")
     if facts.get("order", "given") != "given":
         print(f"nodes are ordered by {facts['order']}; their names are unchanged")
     if facts.get("schema"):
@@ -110,7 +110,7 @@ def _show(edges: str, options: dict[str, Any], out: Path | None, overwrite: bool
     schema = show_tables(edges, **options)
     if out is not None:
         write_schema(out, schema)
-        print(f"the description of the columns is in {out}; edit it, and pass it to gpm import --schema")
+        print(f"roles and kinds of the columns written to {out}; edit the file and pass it to gpm import --schema")
 
 
 def _files_of(schema: Path, nodes: Path | None, graphs: Path | None) -> tuple[str, Path | None, Path | None]:

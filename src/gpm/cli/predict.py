@@ -84,9 +84,8 @@ def predict_run(
     if shard and out is not None:
         drawing |= {"pairs": pairs, "new": new, "interval": wide, "draws": draws, "overwrite": overwrite}
         part = opened.predict_shard(out, index, count, **drawing)
-        rows = (
-            f"{len(part):,} {name_instances(opened)}s of {opened.data.title}, from id {part.first:,} on, in {part.path}"
-        )
+        what = f"{len(part):,} {name_instances(opened)}s of {opened.data.title} from id {part.first:,}"
+        rows = f"{what}, written to {part.path}"
         print(rows if part.made else f"{part.path} exists already, of the same run, data and options; nothing to do")
         return
     if recommend:
@@ -101,7 +100,7 @@ def predict_run(
             print(f"{chance:>7.2%}  {name}")
         return
     predictions.save(out)
-    print(f"{len(predictions):,} {name_instances(opened)}s of {opened.data.title} in {out}")
+    print(f"{len(predictions):,} {name_instances(opened)}s of {opened.data.title} written to {out}")
 
 
 def _check_shard(shard: str, out: Path | None, some: dict[str, Any]) -> tuple[int, int]:
@@ -122,4 +121,4 @@ def _merge_parts(run: Path, out: Path | None, folder: Path) -> None:
     if out is None:
         raise GpmError("Name the table to write, as in -o predictions.parquet.")
     rows = merge_shards(folder, out, Run.open(run, device="cpu"))
-    print(f"{rows:,} rows of the shards in {folder} in {out}")
+    print(f"{rows:,} rows of the shards in {folder} written to {out}")

@@ -32,4 +32,4 @@ def shift_run(run: Path, out: Path | None = None, nodes: int = 2000, seed: int =
     with writable(page.parent):
         beside = save_shift(shift, page)
     print("\n".join(tell_shift(shift)))
-    print(f"drawn in {page}; the numbers are in {beside}")
+    print(f"report written to {page}, its figures to {beside}")

@@ -183,8 +183,8 @@ def _check_classes(labels: NDArray, away: NDArray, data: NodeData, shift: str) -
     new = np.setdiff1d(labels[away & (labels >= 0)], labels[~away & (labels >= 0)])
     if new.size:
         _log.warning(
-            "%s, shifted by %s: classes %s are in the target alone, so that nothing can be learned of them; their "
-            "nodes are left out of the score.", data.title, shift, name_some(new),
+            "%s, shifted by %s: classes %s occur only in the target, so the model cannot learn them; their "
+            "nodes are not scored.", data.title, shift, name_some(new),
         )  # fmt: skip
         labels[away & np.isin(labels, new)] = -1
 
@@ -214,7 +214,7 @@ def _still(home: Any, away: Any, source: str) -> Any:
     dead = low == high
     if not dead.any():
         return away
-    _log.info("%d of %d columns are constant in %s, and ignored elsewhere", dead.sum(), len(dead), source)
+    _log.info("%d of %d columns are constant in %s and are ignored in the target", dead.sum(), len(dead), source)
     if sp.issparse(away) and not low[dead].any():
         return sp.csr_array(away @ sp.diags_array((~dead).astype(away.dtype)))
     dense = np.array(away.toarray() if sp.issparse(away) else away)

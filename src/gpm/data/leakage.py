@@ -123,7 +123,7 @@ def _check_walked(data: LinkData, split: LinkSplit, walked: Graph, held: NDArray
     if (lost := np.flatnonzero(~contains(number_edges(walked), number_pairs(train)))).size:
         _refuse(data.graph, split, train[lost[0]], "is a training edge but is not in the walked graph")
     size = f"{walked.num_edges:,} of {data.graph.num_edges:,} directed edges"
-    return _line("walked graph", f"{size}; none of {len(held):,} held-out edges, in neither direction")
+    return _line("walked graph", f"{size}; none of {len(held):,} held-out edges, in either direction")
 
 
 def _check_walks(graph: Graph, walked: Graph, held: NDArray) -> str:

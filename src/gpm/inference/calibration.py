@@ -85,7 +85,7 @@ def calibrate_run(run: OpenedRun, *, draws: int, patterns: int | None = None, pr
     try:
         write_json(run.folder / FILE, asdict(fitted))
     except GpmError as error:
-        _log.warning("The calibration is not kept: %s", error)
+        _log.warning("The calibration is not saved: %s", error)
     return fitted
 
 
