@@ -176,7 +176,7 @@ def test_impossible_splits_get_a_sentence() -> None:
     for kind, sentence in (
         ("public", "rings has no public split; ask for shares such as '80/10/10'"),
         ("scaffold", "rings has no scaffolds; ask for shares"),
-        ("2-fold", "2 folds cannot be"),
+        ("2-fold", "2 folds are not possible"),
         ("20-fold", "10 labelled instances are too few for 20 folds"),
         ("ten-fold", "Split 'ten-fold' must be public, scaffold, folds such as 10-fold, or shares such as 80/10/10"),
         ("99/1", "must be three shares"),

@@ -174,7 +174,7 @@ def test_a_metric_says_whether_labels_of_graphs_are_numbers(tmp_path: Path) -> N
         (
             _nodes(),
             {"target": "logp"},
-            "The target 'logp' is no dataset .* columns to predict are named for tables only",
+            "The target 'logp' is not a dataset .* columns to predict are named for tables only",
         ),
         (
             _nodes(),

@@ -97,7 +97,7 @@ def test_folds_are_drawn_once_and_named() -> None:
 
 def test_impossible_folds_get_a_sentence() -> None:
     for folds in (0, 1, 2, 101):
-        with pytest.raises(GpmError, match=rf"^{folds} folds cannot be: .* ask for 3 to 100"):
+        with pytest.raises(GpmError, match=rf"^{folds} folds are not possible: .* choose 3 to 100"):
             fold_split(np.zeros(500), folds, 0)
     with pytest.raises(GpmError, match="4 labelled instances are too few for 5 folds"):
         fold_split(np.array([0, 1, 0, 1, -1]), 5, 0)

@@ -218,5 +218,5 @@ def test_parts_must_be_whole() -> None:
     with pytest.raises(GpmError, match="No node is val in column 'split'; all of train, val, test are needed"):
         NodeClassifier(**SMALL).fit(edges, nodes=nodes.assign(y=TELLING, split=part), target="y")
     wrong = nodes.assign(y=TELLING, fold=["train", "maybe"] * (NODES // 2))
-    with pytest.raises(GpmError, match="'maybe' in column 'fold' is no split"):
+    with pytest.raises(GpmError, match="'maybe' in column 'fold' is not a split"):
         NodeClassifier(**SMALL).fit(edges, nodes=wrong, target="y", split="fold")

@@ -225,20 +225,20 @@ def test_only_saved_graphs_are_overwritten(tmp_path: Path) -> None:
     graph = Graph.from_edges([[0], [1]])
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "file").write_text("x")
-    with pytest.raises(GpmError, match="no saved graph; choose another folder"):
+    with pytest.raises(GpmError, match="is not a saved graph; choose another folder"):
         graph.save(tmp_path / "precious", overwrite=True)
     folder = graph.save(tmp_path / "graph")
     (tmp_path / "link").symlink_to(folder)
-    with pytest.raises(GpmError, match="no saved graph; choose another folder"):
+    with pytest.raises(GpmError, match="is not a saved graph; choose another folder"):
         graph.save(tmp_path / "link", overwrite=True)
     (folder / "notes.md").write_text("x")
-    with pytest.raises(GpmError, match=r"also holds notes\.md, which is none of the graph's files"):
+    with pytest.raises(GpmError, match=r"also holds notes\.md, which is not a file of the graph"):
         graph.save(folder, overwrite=True)
     assert (folder / "notes.md").read_text() == "x"
 
 
 def test_other_folders_are_no_graphs(tmp_path: Path) -> None:
-    with pytest.raises(GpmError, match=r"is no saved graph: it has no graph\.json"):
+    with pytest.raises(GpmError, match=r"is not a saved graph: it has no graph\.json"):
         Graph.open(tmp_path)
     for content, told in {
         "[1, 2]": "must hold an object",

@@ -125,7 +125,7 @@ def test_a_graph_with_other_features_is_refused(trained: Path) -> None:
 @pytest.mark.parametrize(("data", "place"), [("./graph", "graph"), ("../graph", "../graph")])
 def test_a_run_may_carry_its_graph(copied: Path, trained: Path, data: str, place: str) -> None:
     write_config(copied / "config.yaml", read_config(copied / "config.yaml").with_(data=data))
-    with pytest.raises(GpmError, match=r"comes with its graph in .*graph, which is not there; copy that as well"):
+    with pytest.raises(GpmError, match=r"comes with its graph in .*graph, which is missing; copy it as well"):
         Run.open(copied).evaluate()
     shutil.copytree(trained.parent / "graph", copied / place)
     assert Run.open(copied).evaluate() == pytest.approx(Run.open(trained).result["test"], abs=1e-6)

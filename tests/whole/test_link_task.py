@@ -310,7 +310,7 @@ def test_a_killed_run_resumes_to_the_same_bits(trained: Path, tmp_path: Path, mo
 
 def test_a_graph_too_dense_or_too_small_gets_a_sentence(tmp_path: Path) -> None:
     whole = np.stack(np.triu_indices(12, 1))
-    with pytest.raises(GpmError, match="a graph so dense is no link task"):
+    with pytest.raises(GpmError, match="too dense for link prediction"):
         _train(Graph.from_edges(whole, 12, undirected=True), tmp_path / "run")
     with pytest.raises(GpmError, match="too few for 80/5/15: a split would be empty"):
         _train(Graph.from_edges([[0, 1], [1, 2]], 3, undirected=True), tmp_path / "run")

@@ -33,7 +33,7 @@ def data(name: str = "", source: str = "") -> None:
     """
     if name == "check":
         if not source:
-            raise GpmError("Say what to check: gpm data check RUN, or gpm data check cora.")
+            raise GpmError("Name what to check: gpm data check RUN, or gpm data check cora.")
         print("\n".join(check_source(source)))
         return
     if source:

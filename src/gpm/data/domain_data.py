@@ -110,7 +110,9 @@ def unite(source: TaskData, target: TaskData) -> DomainData:
     x = _join_features(home.x, _still(home.x, away.x, source.title), "nodes", source.title, target.title)
     edge_attr = _join_features(home.edge_attr, away.edge_attr, "edges", source.title, target.title)
     if (home.edge_weight is None) != (away.edge_weight is None):
-        raise GpmError(f"Of {source.title} and {target.title} one has weights of edges; give them to both, or to none.")
+        raise GpmError(
+            f"Of {source.title} and {target.title}, only one has edge weights; give weights to both, or to neither."
+        )
     if _are_same(home, away):
         raise GpmError(
             f"{target.title} is the very graph of {source.title}; leave it out to test on some of its nodes."
@@ -164,7 +166,9 @@ def divide(data: TaskData, shift: str, by: NDArray | None = None) -> DomainData:
         border = np.max(values[known & (values < border)], initial=-np.inf)
     away = known & (values > border)
     if not away.any() or not (known & ~away).any():
-        raise GpmError(f"All nodes of {data.title} have the same {shift}; there is no shift to be had.")
+        raise GpmError(
+            f"All nodes of {data.title} have the same {shift}, so they cannot be divided by it; choose another --shift."
+        )
     labels = data.labels.copy()
     labels[~known] = -1 if np.issubdtype(labels.dtype, np.integer) else np.nan
     if are_classes(labels):
@@ -254,7 +258,9 @@ def _join_labels(source: NodeData, target: NodeData) -> NDArray:
     if away is None:
         away = np.full((target.graph.num_nodes, *home.shape[1:]), nothing, dtype=home.dtype)
     if away.ndim != home.ndim or away.shape[1:] != home.shape[1:] or away.dtype.kind != home.dtype.kind:
-        raise GpmError(f"The labels of {target.title} are of another kind than those of {source.title}.")
+        raise GpmError(
+            f"The labels of {target.title} and {source.title} are of different kinds; give both the same kind."
+        )
     if source.class_names and target.class_names and source.class_names != target.class_names:
         away = _rename(away, source, target)
     if are_classes(away):
@@ -273,7 +279,7 @@ def _join_labels(source: NodeData, target: NodeData) -> NDArray:
 def _rename(labels: NDArray, source: NodeData, target: NodeData) -> NDArray:
     """Number the classes of the target as the source does, by name; a new name gets a new number."""
     if labels.ndim > 1:
-        raise GpmError(f"The labels of {target.title} are called otherwise than those of {source.title}.")
+        raise GpmError(f"The labels of {target.title} and {source.title} have different names; rename them.")
     numbers = {name: number for number, name in enumerate(source.class_names)}
     new = [numbers.get(name, len(numbers) + i) for i, name in enumerate(target.class_names)]
     return np.where(labels >= 0, np.append(new, -1)[labels], -1)

@@ -172,7 +172,7 @@ class DomainSplit(Split):
         if np.isin(other, np.concatenate([self.train, self.val, self.test])).any() or (other.size and other[0] < 0):
             raise GpmError(f"A node of the split {self.name!r} is in two splits; put each node into one.")
         if self.chosen_on not in ("source", "target"):
-            raise GpmError(f"The split {self.name!r} is chosen on {self.chosen_on!r}, which is no domain.")
+            raise GpmError(f"The split {self.name!r} is chosen on {self.chosen_on!r}; write source or target.")
 
     def extras(self) -> dict[str, NDArray]:
         return {"other": self.other.astype("<i8"), "chosen_on": np.array(self.chosen_on)}
@@ -278,7 +278,7 @@ def fold_split(labels: NDArray, folds: int, seed: int, stratify: bool = False) -
     a row test each labelled instance exactly once. `stratify` gives each class its share of each fold, up to one.
     """
     if not 3 <= folds <= 100:
-        raise GpmError(f"{folds} folds cannot be: one tests, one validates, the others train; ask for 3 to 100.")
+        raise GpmError(f"{folds} folds are not possible: one tests, one validates, the others train; choose 3 to 100.")
     ids = np.flatnonzero(is_labelled(labels))
     if len(ids) < folds:
         raise GpmError(f"{len(ids)} labelled instances are too few for {folds} folds: a split would be empty.")

@@ -147,7 +147,7 @@ class FitInput:
             return labels.astype(np.float32 if labels.dtype == np.float32 else np.float64)
         except (TypeError, ValueError):
             what = self.columns[0] if len(self.columns) == 1 else "y"
-            raise GpmError(f"{what} holds a value that is no number; give numbers, and None if unknown.") from None
+            raise GpmError(f"{what} holds a value that is not a number; give numbers, and None if unknown.") from None
 
 
 def as_labels(values: Any) -> NDArray:
@@ -219,7 +219,7 @@ def align(values: Any, names: Iterable[object], what: str = "node") -> Any:
 def _check_known(given: Iterable[str], order: list[str], what: str) -> None:
     there = set(order)
     if (strange := next((name for name in given if name not in there), None)) is not None:
-        raise GpmError(f"y names {strange!r}, which is no {what} of the graph.{nearest(strange, order[:10_000])}")
+        raise GpmError(f"y names {strange!r}, which is not a {what} of the graph.{nearest(strange, order[:10_000])}")
 
 
 def in_order(values: Any) -> bool:

@@ -54,7 +54,7 @@ def _read_tables(source: Source, config: Config, level: str, folder: Path, other
     tables = source.value if isinstance(source.value, list) else [source.value]
     for table in tables:
         if not is_table(table):
-            raise GpmError(f"{table} is no table; give the tables of edges, nodes and graphs.")
+            raise GpmError(f"{table} is not a table; give the tables of edges, nodes and graphs.")
     own = locate(config.data, folder)
     schema = read_extras(Path(own))[0].get("schema") if is_imported(own) else None
     if not schema:

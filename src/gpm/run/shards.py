@@ -251,9 +251,9 @@ def merge_shards(folder: str | Path, out: str | Path, run: OpenedRun | None = No
         metadata = [_read_metadata(base, path) for path in paths]
     for path, mine in zip(paths, metadata, strict=True):
         if part_path(folder, mine["shard"], mine["of"]) != path:
-            raise GpmError(f"{path} holds shard {mine['shard']} of {mine['of']}; give it back its name.")
+            raise GpmError(f"{path} holds shard {mine['shard']} of {mine['of']}; rename it accordingly.")
         if other := _compare(mine, metadata[0]):
-            raise GpmError(f"{path} is of {other} beside {paths[0].name}; make it again with --overwrite.")
+            raise GpmError(f"{path} differs from {paths[0].name}: {other}; predict it again with --overwrite.")
     if run is not None and metadata[0]["run"] != _digest_run(run):
         raise GpmError(f"The shards in {folder} are of another run than {run.folder}; name the run that made them.")
     with replacing(out) as scratch:

@@ -177,7 +177,7 @@ def check_replaceable(folder: Path) -> None:
     """Refuse to replace a folder that is not a complete run, or that holds other files."""
     other = "so that it is not replaced; name another folder"
     if not is_complete(folder):
-        raise TakenError(f"{folder} exists and is no run folder, {other}.")
+        raise TakenError(f"{folder} exists and is not a run folder, {other}.")
     names = {Path(name).parts[0] for name in read_checksums(folder)} | {CHECKSUMS, *LATER, _OLD_LOCK, REPLACED}
     for path in folder.iterdir():
         if path.name not in names and not is_scratch(path):

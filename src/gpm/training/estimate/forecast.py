@@ -157,7 +157,7 @@ def _find_memory(team: Team) -> float:
     if team.device == "cpu":
         return available_bytes() / team.devices
     if not torch.cuda.is_available():
-        raise GpmError("There is no GPU here; say how much memory one has, as in --memory 80.")
+        raise GpmError("There is no GPU here; give its memory in GB, as in --memory 80.")
     return float(torch.cuda.get_device_properties(0).total_memory)
 
 
