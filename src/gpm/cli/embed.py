@@ -25,7 +25,7 @@ def embed_run(
 
     Args:
         run: Run folder.
-        out: File to write: .parquet, .csv or .tsv with a row per instance, or .npy with the names beside it.
+        out: File to write: a table (.parquet, .csv, .tsv or .jsonl), or .npy with the names in a .keys.csv.
         nodes: Names of nodes. Default: all.
         graphs: Names or ids of graphs. Default: all.
         on: Other data than the run was trained on: a graph folder; the tables of edges, nodes and graphs, in this

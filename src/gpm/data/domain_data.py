@@ -62,12 +62,12 @@ class DomainData(NodeData):
         return classes
 
     def prediction_ids(self, split: Split) -> NDArray[np.int64]:
-        """Return the test part; the nodes of the target, if these have no labels."""
+        """Return the test split; if the target has no labels, all its nodes."""
         return split.test if self.scored else self.nodes(away=True)
 
     def _draw_split(self, seed: int, kind: str, protocol: Protocol, validate: str) -> Split:
         """Draw 80% of the source for training and 20% for validation, 20% of the target for validation and 80% for
-        testing. Without labels in the target, the source has a test part.
+        testing. Without labels in the target, the source has a test split.
         """
         if kind:
             raise GpmError(
@@ -89,7 +89,7 @@ class DomainData(NodeData):
         return DomainSplit(train, chosen, test, name, other, validate)
 
     def _draw(self, nodes: NDArray, shares: str, seed: int, title: str) -> tuple[NDArray, NDArray]:
-        """Draw two parts of some nodes, whatever their labels are."""
+        """Divide some nodes at random into two splits, whatever their labels are."""
         first = int(shares.split("/")[0])
         count = round(len(nodes) * first / 100)
         if not 0 < count < len(nodes):

@@ -178,7 +178,7 @@ def _read_nodes(source: Source, folder: Path) -> tuple[Graph, Split]:
 
 
 def _read_links(source: Source, folder: Path) -> tuple[Graph, Split]:
-    """Make the graph of the training part, and the split, of the parts and tables."""
+    """Build the graph of the training split, and the split, from the files and tables."""
     tables = {table: _read(folder / "raw" / f"{table}.csv.gz") for table in source.tables}
     split_folder = folder / "split" / source.split
     train, val, test = (_read_part(split_folder / f"{part}.pt") for part in _PARTS)

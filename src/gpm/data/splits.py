@@ -97,7 +97,7 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class LinkSplit(Split):
-    """The pairs of each part, without negatives of the training part: these are drawn in every step.
+    """The pairs of each split, without negatives of the training split: these are drawn in every step.
 
     The ids are rows of `pairs` `[P, 2]`: training edges, then edges and negatives of val, then those of test.
     """
@@ -141,7 +141,7 @@ class LinkSplit(Split):
         return self._of(parts, 1)
 
     def negatives_of(self, *parts: str) -> NDArray[np.int64]:
-        """Return the negatives `[_, 2]` of some parts; the training part has none."""
+        """Return the negatives `[_, 2]` of some splits; the training split has none."""
         return self._of(parts, 0)
 
     def _of(self, parts: tuple[str, ...], label: int) -> NDArray[np.int64]:

@@ -62,7 +62,7 @@ class TaskData(ABC):
             seed: Seed of the draw.
             kind: "public", "60/20/20", for collections also "scaffold" or "10-fold"; by default that of the data.
             protocol: For links: "strict" or "paper", see `gpm.data.link_data`.
-            validate: For two domains: the one whose validation part chooses the epoch, "source" or "target".
+            validate: For two domains: the one whose validation split chooses the epoch, "source" or "target".
         """
         split = self._draw_split(seed, "" if kind == "auto" else kind, protocol, validate)
         for part in PARTS:
@@ -87,7 +87,7 @@ class TaskData(ABC):
         return None
 
     def prediction_ids(self, split: Split) -> NDArray[np.int64]:
-        """Return the instances whose predictions a training writes down: by default the test part."""
+        """Return the instances whose predictions a training saves: by default the test split."""
         return split.test
 
     def find_instances(self, names: Any = None) -> NDArray[np.int64]:
