@@ -42,19 +42,19 @@ def test_what_is_there_may_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", ["cuda", "cuda:0", "mps", "meta"])
 def test_what_is_not_there_is_a_mistake(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     _have(monkeypatch, cuda=0, mps=False)
-    with pytest.raises(GpmError, match=f"^device '{name}' is not available here; write --device auto"):
+    with pytest.raises(GpmError, match=f"^Device '{name}' is not available here; write --device auto"):
         choose_device(name)
 
 
 def test_so_is_a_card_beyond_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
     _have(monkeypatch, cuda=2, mps=False)
-    with pytest.raises(GpmError, match="device 'cuda:2' is not available here"):
+    with pytest.raises(GpmError, match="Device 'cuda:2' is not available here"):
         choose_device("cuda:2")
 
 
 @pytest.mark.parametrize("name", ["gpu", "", "cuda:x"])
 def test_words_that_are_no_device_get_the_list(name: str) -> None:
-    with pytest.raises(GpmError, match=f"there is no device '{name}'; write auto, cpu, cuda, cuda:1 or mps"):
+    with pytest.raises(GpmError, match=f"There is no device '{name}'; write auto, cpu, cuda, cuda:1 or mps"):
         choose_device(name)
 
 

@@ -35,10 +35,10 @@ def choose_device(name: str) -> str:
     try:
         device = torch.device(name)
     except (RuntimeError, TypeError):
-        raise GpmError(f"there is no device {name!r}; write auto, cpu, cuda, cuda:1 or mps.") from None
+        raise GpmError(f"There is no device {name!r}; write auto, cpu, cuda, cuda:1 or mps.") from None
     count = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
     if (device.index or 0) >= count.get(device.type, 0):
-        raise GpmError(f"device {name!r} is not available here; write --device auto.")
+        raise GpmError(f"Device {name!r} is not available here; write --device auto.")
     return "cpu" if device.type == "cpu" else name
 
 

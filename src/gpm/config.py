@@ -143,7 +143,7 @@ class TrainOptions(Options):
     epoch_steps: int = option(0, "Steps per epoch. 0: one pass over the training split.", 0, 10**12)
     patience: int = option(0, "Stop after this many epochs without improvement. 0: never stop early.", 0, 1_000_000)
     batch: int = option(256, "Instances per step, over all ranks.", 1, 10_000_000)
-    accumulate: int = option(1, "Parts to compute a step in, to save memory. The result is the same.", 1, 100_000)
+    accumulate: int = option(1, "Micro-batches per step, to save memory. The result is the same.", 1, 100_000)
     checkpointing: bool = option(False, "Recompute activations in the backward pass: less memory, more time.")
     lr: float = option(5e-3, "Peak learning rate of AdamW.", 0, 100)
     schedule: Literal["cosine", "constant", "noam"] = option(

@@ -146,4 +146,4 @@ def test_what_is_neither_is_said_so(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["doctor", str(tmp_path)]) == 2
     assert "is neither a run folder nor a saved graph" in capsys.readouterr().err
     assert main(["doctor", str(tmp_path / "none")]) == 2
-    assert f"there is no folder {tmp_path / 'none'}." in capsys.readouterr().err
+    assert f"There is no folder {tmp_path / 'none'}." in capsys.readouterr().err

@@ -24,7 +24,7 @@ def test_a_node_is_explained_below_its_run(copied: Path, capsys: pytest.CaptureF
     (stored,) = json.loads((folder / "explanation.json").read_text(encoding="utf-8"))["explanations"]
     assert lines[0].startswith(stored["headline"])
     assert (stored["instance"], len(stored["patterns"]), stored["trust"]["draws"]) == (["c"], 3, 2)
-    assert lines[-1] == f"drawn in {folder / 'index.html'}; table, figures and JSON are beside it"
+    assert lines[-1] == f"page written to {folder / 'index.html'}; table, figures and JSON are in the same folder"
     found = Run.open(copied, device="cpu").explain("c", top=3, draws=2)
     assert stored["patterns"] == json.loads(json.dumps(found.to_dict()["patterns"]))
     assert all(any(" > ".join(p.names) in line or "-".join(p.names) in line for line in lines) for p in found.patterns)
@@ -59,7 +59,7 @@ def test_a_whole_part_is_surveyed(copied: Path, tmp_path: Path, capsys: pytest.C
     printed = capsys.readouterr().out
     assert "(all) (5 nodes)" in printed
     folder = copied / "explain" / "all-train"
-    assert printed.endswith(f"drawn in {folder / 'overview.png'}\n")
+    assert printed.endswith(f"figure written to {folder / 'overview.png'}\n")
     names = {"overview.json", "overview.csv", "overview.png", "overview.svg"}
     assert {file.name for file in folder.iterdir()} == names
     assert main(["explain", str(copied), "--all", "--out", str(tmp_path / "here"), "--device", "cpu"]) == 0
@@ -92,7 +92,7 @@ def test_links_are_explained_by_their_ends(trained: Path, tmp_path: Path, capsys
         (["{run}", "--node", "c", "--out", "{file}"], "{file} is a file; name a folder to write to."),
         (["{run}", "--all", "--out", "{file}"], "{file} is a file; name a folder to write to."),
         (["{run}", "--node", "c", "--out", "{file}/below"], "{file}/below: Not a directory."),
-        (["{run}", "--node", "zz"], "no node is named 'zz'."),
+        (["{run}", "--node", "zz"], "No node is named 'zz'."),
         (["{run}", "--node", "c", "--target", "7"], "There is no class '7'. Classes: 0, 1."),
         (["{run}", "--node", "c", "--top", "0"], "top must lie between 1 and 128, got 0."),
         (

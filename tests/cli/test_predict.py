@@ -35,7 +35,7 @@ def test_train_evaluate_and_predict_go_together(
     ):
         (tmp_path / "all.csv").unlink(missing_ok=True)
         assert main(["predict", str(trained), *form]) == 0
-        assert capsys.readouterr().out == f"20 nodes of ring in {tmp_path / 'all.csv'}\n"
+        assert capsys.readouterr().out == f"20 nodes of ring written to {tmp_path / 'all.csv'}\n"
         assert len((tmp_path / "all.csv").read_text().splitlines()) == 21
 
 

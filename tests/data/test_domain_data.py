@@ -106,7 +106,7 @@ def test_a_split_of_domains_is_saved_and_comes_back(tmp_path: Path) -> None:
     assert isinstance(again, DomainSplit)
     assert (again.digest, again.chosen_on, again.name) == (split.digest, "target", split.name)
     np.testing.assert_array_equal(again.other, split.extras()["other"])
-    with pytest.raises(GpmError, match="in two parts"):
+    with pytest.raises(GpmError, match="in two splits"):
         replace(again, other=again.train[:1])
 
 
@@ -128,8 +128,8 @@ def test_a_target_without_labels_tests_on_the_source() -> None:
         ({"x": None}, r"^two has no features of nodes, which the other has"),
         ({"x": np.zeros((30, 4), dtype=int)}, r"whole numbers in two, read as categories, and not in one"),
         ({"y": np.arange(30) % 5}, r"^Node 3 of two is of class 3, which no node of one is of"),
-        ({"y": np.linspace(0, 1, 30)}, r"^The labels of two are of another kind than those of one"),
-        ({"edge_weight": np.ones(90)}, r"one has weights of edges; give them to both, or to none"),
+        ({"y": np.linspace(0, 1, 30)}, r"^The labels of two and one are of different kinds"),
+        ({"edge_weight": np.ones(90)}, r"only one has edge weights; give weights to both, or to neither"),
     ],
 )
 def test_what_does_not_go_together_is_told(changes: dict[str, Any], sentence: str) -> None:
@@ -194,7 +194,7 @@ def test_nodes_of_unknown_time_are_in_neither_and_new_classes_are_not_scored(cap
         assert not np.isin(unknown, both.nodes(away)).any()
     assert not is_labelled(both.labels)[unknown].any()
     assert 7 not in both.labels
-    assert "classes 7 are in the target alone" in caplog.text
+    assert "classes 7 occur only in the target" in caplog.text
 
 
 def test_a_source_is_no_target_of_itself_and_a_pair_has_no_other() -> None:
@@ -215,7 +215,7 @@ def test_a_dataset_is_not_hidden_by_a_folder_of_its_name(tmp_path: Path, monkeyp
 
 def test_what_cannot_be_divided_is_told() -> None:
     ring = Graph.from_edges([np.arange(20), (np.arange(20) + 1) % 20], 20, undirected=True, y=np.arange(20) % 2)
-    with pytest.raises(GpmError, match="All nodes of graph have the same degree; there is no shift to be had"):
+    with pytest.raises(GpmError, match="All nodes of graph have the same degree, so they cannot be divided by it"):
         load_task_data(ring, shift="degree")
     with pytest.raises(GpmError, match="makes a target of the source's own nodes; leave out --target"):
         load_task_data("motifs", target="karate", shift="degree")

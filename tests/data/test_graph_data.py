@@ -91,7 +91,7 @@ def test_a_single_graph_is_no_collection() -> None:
     single = Graph.from_edges([[0, 1], [1, 2]], y=np.zeros(3, dtype=int))
     with pytest.raises(GpmError, match="graphs is a single graph, not a collection of graphs; give a list"):
         load_graph_data(single)
-    with pytest.raises(GpmError, match=r"Cora is a single graph, .* known collections: imdb-b, imdb-m, collab"):
+    with pytest.raises(GpmError, match=r"Cora is a single graph, .* the named collections are imdb-b, imdb-m, collab"):
         load_graph_data("cora")
     with pytest.raises(GpmError, match="ogbl-ddi is a single graph"):
         load_graph_data("ogbl-ddi")
@@ -176,7 +176,7 @@ def test_impossible_splits_get_a_sentence() -> None:
     for kind, sentence in (
         ("public", "rings has no public split; ask for shares such as '80/10/10'"),
         ("scaffold", "rings has no scaffolds; ask for shares"),
-        ("2-fold", "2 folds cannot be"),
+        ("2-fold", "2 folds are not possible"),
         ("20-fold", "10 labelled instances are too few for 20 folds"),
         ("ten-fold", "Split 'ten-fold' must be public, scaffold, folds such as 10-fold, or shares such as 80/10/10"),
         ("99/1", "must be three shares"),
@@ -193,7 +193,7 @@ def test_a_class_that_training_never_shows_is_named(caplog: pytest.LogCaptureFix
     with caplog.at_level(logging.WARNING, "gpm"):
         split = data.make_split(0)
     assert caplog.messages == [
-        "rings: classes in val or test but not in train of split 'public', so that they are never predicted: 2, 3."
+        "rings: classes in val or test but not in train of split 'public', which are never predicted: 2, 3."
     ]
     assert _ids(split) == list(range(7))
 
@@ -202,7 +202,7 @@ def test_classes_below_zero_are_unknown_and_that_is_said_where_it_matters(caplog
     _data(np.array([0, 1, -1]))
     assert not caplog.messages
     _data(np.array([1, -1, 1]))
-    assert caplog.messages == ["rings: all known labels are class 1, as negative ones are unknown."]
+    assert caplog.messages == ["rings: all labels are class 1; negative labels count as missing."]
 
 
 def test_what_goes_along_has_a_row_per_graph() -> None:
@@ -227,7 +227,7 @@ def test_a_users_graphs_come_in_many_forms(tmp_path: Path) -> None:
         assert data.make_split(0).digest == load_graph_data(graphs).make_split(0).digest
     with pytest.raises(GpmError, match="is neither a file nor a dataset"):
         load_graph_data("nowhere")
-    with pytest.raises(GpmError, match="give a PyG Data, a list of them"):
+    with pytest.raises(GpmError, match="Give a PyG Data, a list of them"):
         load_graph_data(3)  # type: ignore[arg-type]
 
 

@@ -191,7 +191,7 @@ def test_saved_folders_names_and_nothing(tmp_path: Path) -> None:
     assert load_graph("Karate").num_nodes == 34
     with pytest.raises(GpmError, match=r"neither a file nor a dataset\. Did you mean 'karate'\?"):
         load_graph("karat")
-    with pytest.raises(GpmError, match="is no saved graph"):
+    with pytest.raises(GpmError, match="is not a saved graph"):
         load_graph(tmp_path)
     (tmp_path / "x.docx").write_text("")
     with pytest.raises(GpmError, match="not a kind of file that is read here"):

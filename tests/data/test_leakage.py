@@ -46,11 +46,11 @@ def test_a_clean_split_is_told_with_counts() -> None:
     said = {line[:16].strip(): line[16:] for line in check_links(data, split)}
     assert said["links"] == f"graph, strict 80/5/15, seed 0, digest {split.digest}"
     counts = ", ".join(f"{len(split.edges_of(part))} {part}" for part in PARTS)
-    assert said["edges"] == f"{counts}; none is in two parts, in neither direction"
+    assert said["edges"] == f"{counts}; no edge is in two splits, in either direction"
     walked = data.walked_graph(split).num_edges
     assert said["walked graph"].startswith(f"{walked} of {data.graph.num_edges} directed edges;")
     held = len(split.edges_of("val", "test"))
-    assert said["walked graph"].endswith(f"none of {held} held-out edges, in neither direction")
+    assert said["walked graph"].endswith(f"none of {held} held-out edges, in either direction")
     assert f"{len(np.unique(split.edges_of('val', 'test'))) * 64 * 8:,} steps of 64 walks" in said["walks"]
 
 
@@ -178,7 +178,7 @@ def test_parts_of_nodes_are_checked() -> None:
     split = Split(np.array([1, 4]), np.array([2]), np.array([3]), "mine")
     lines = check_parts(split, 5)
     assert lines[0].endswith(f"mine, digest {split.digest}")
-    assert lines[1].endswith("2 train, 1 val, 1 test of 5; none is in two parts")
+    assert lines[1].endswith("2 train, 1 val, 1 test of 5; none is in two splits")
     with pytest.raises(GpmError, match="The split 'mine' names instance 4, but there are 4"):
         check_parts(split, 4)
     object.__setattr__(split, "test", np.array([2]))
@@ -189,7 +189,7 @@ def test_parts_of_nodes_are_checked() -> None:
 def test_a_dataset_is_checked_for_its_task_and_for_links(capsys: pytest.CaptureFixture[str]) -> None:
     data("check", "motifs")
     keys = [line[:16].strip() for line in capsys.readouterr().out.splitlines()]
-    assert keys == ["split", "parts", "links", "edges", "negatives", "walked graph", "walks", "training"]
+    assert keys == ["split", "sizes", "links", "edges", "negatives", "walked graph", "walks", "training"]
 
 
 def test_large_graphs_known_for_their_nodes_are_not_searched_for_links(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +215,7 @@ def test_a_collection_has_no_links_to_check(tmp_path: Path) -> None:
     whole.save(tmp_path / "saved")
     lines = check_source(str(tmp_path / "saved"))
     assert len(lines) == 2
-    assert lines[1].endswith("16 train, 2 val, 2 test of 20; none is in two parts")
+    assert lines[1].endswith("16 train, 2 val, 2 test of 20; none is in two splits")
 
 
 FACTS = {

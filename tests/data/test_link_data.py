@@ -196,13 +196,13 @@ def test_a_split_refuses_what_makes_none() -> None:
     split = LinkData(_ring(), "ring").make_split(0)
     with pytest.raises(GpmError, match="pairs nodes that are not among 0 to 9"):
         replace(split, num_nodes=10)
-    with pytest.raises(GpmError, match=r"Labels of the split .* must be 0 or 1, and 1 in the training part"):
+    with pytest.raises(GpmError, match=r"Labels of the split .* must be 0 or 1, and 1 in the training split"):
         replace(split, labels=1 - split.labels)
     with pytest.raises(GpmError, match="names a pair that it does not hold"):
         replace(split, test=split.test + 1)
     with pytest.raises(GpmError, match="protocol must be one of strict, paper, got 'lax'"):
         replace(split, protocol="lax")
-    with pytest.raises(GpmError, match="Instance 0 is twice"):
+    with pytest.raises(GpmError, match="Instance 0 occurs twice"):
         replace(split, val=split.train[:1])
 
 
@@ -210,7 +210,7 @@ def test_graphs_that_are_no_link_task_get_a_sentence() -> None:
     full = np.argwhere(~np.eye(6, dtype=bool)).T
     with pytest.raises(GpmError, match="full has 0 pairs of nodes without an edge, too few for 3 negatives"):
         LinkData(Graph.from_edges(full, 6), "full").make_split(0)
-    with pytest.raises(GpmError, match="2 links are too few for 80/5/15: a part would be empty"):
+    with pytest.raises(GpmError, match="2 links are too few for 80/5/15: a split would be empty"):
         LinkData(Graph.from_edges([[0, 1], [1, 2]], 9, undirected=True), "path").make_split(0)
     with pytest.raises(GpmError, match="0 links are too few"):
         LinkData(Graph.from_edges([[3], [3]], 9), "loop").make_split(0)

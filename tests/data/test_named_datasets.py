@@ -112,8 +112,8 @@ def test_a_damaged_compact_file_gets_a_sentence(tmp_path: Path) -> None:
     _write_compact(path)
     assert isinstance(read_compact(path), Graph)
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(GpmError, match=r"COLLAB\.compact\.npz is no compact collection"):
+    with pytest.raises(GpmError, match=r"COLLAB\.compact\.npz is not a compact collection"):
         read_compact(path)
     np.savez(path, row=np.zeros(1))
-    with pytest.raises(GpmError, match=r"is no compact collection \(KeyError\)"):
+    with pytest.raises(GpmError, match=r"is not a compact collection \(KeyError\)"):
         read_compact(path)

@@ -239,14 +239,14 @@ def test_damaged_parts_of_links_get_a_sentence(at_hand: Path) -> None:
     folder = _link_files(at_hand / "ogbl_collab", "ogbl-collab")
     part = data_root() / "OGB/ogbl_collab/split/time/valid.pt"
     (folder / "split/time/valid.pt").write_bytes(b"no archive")
-    with pytest.raises(GpmError, match=r"valid\.pt is not a part as OGB stores it \(.*\); remove it and load the data"):
+    with pytest.raises(GpmError, match=r"valid\.pt is not a split file of OGB \(.*\); remove it and load the data"):
         load_link_data("ogbl-collab")
     torch.save({"edge": Path("code")}, part)
-    with pytest.raises(GpmError, match=r"valid\.pt is not a part as OGB stores it \(UnpicklingError\)"):
+    with pytest.raises(GpmError, match=r"valid\.pt is not a split file of OGB \(UnpicklingError\)"):
         load_link_data("ogbl-collab")
     torch.save({"edge": torch.tensor([[0, 1]])}, part)
     with pytest.raises(
-        GpmError, match=r"The parts in .*time do not make a split \('edge_neg'\); load the dataset again"
+        GpmError, match=r"The files in .*time do not make a split \('edge_neg'\); load the dataset again"
     ):
         load_link_data("ogbl-collab")
     torch.save({"edge": torch.tensor([[0, 9]]), "edge_neg": torch.tensor([[0, 1]])}, part)

@@ -164,7 +164,7 @@ def test_a_metric_says_whether_labels_of_graphs_are_numbers(tmp_path: Path) -> N
         (_ring(None), {}, "graph has no node labels"),
         (_many()[0], {}, "graph has no node labels"),  # one graph of a collection
         ([_ring(None)] * 2, {}, "graphs has no labels of graphs"),
-        ([], {}, "the list of graphs is empty"),
+        ([], {}, "The list of graphs is empty"),
         (_many(), {"task": "node"}, "Give a dataset's name, a file, a PyG Data or a Graph, not a list"),
         (_nodes(), {"task": "graph"}, "is a single graph, not a collection of graphs"),
         (Graph.from_pyg(_many()), {"task": "link"}, "is a collection of 10 graphs; links are predicted in a single"),
@@ -174,7 +174,7 @@ def test_a_metric_says_whether_labels_of_graphs_are_numbers(tmp_path: Path) -> N
         (
             _nodes(),
             {"target": "logp"},
-            "The target 'logp' is no dataset .* columns to predict are named for tables only",
+            "The target 'logp' is not a dataset .* columns to predict are named for tables only",
         ),
         (
             _nodes(),

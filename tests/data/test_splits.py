@@ -97,7 +97,7 @@ def test_folds_are_drawn_once_and_named() -> None:
 
 def test_impossible_folds_get_a_sentence() -> None:
     for folds in (0, 1, 2, 101):
-        with pytest.raises(GpmError, match=rf"^{folds} folds cannot be: .* ask for 3 to 100"):
+        with pytest.raises(GpmError, match=rf"^{folds} folds are not possible: .* choose 3 to 100"):
             fold_split(np.zeros(500), folds, 0)
     with pytest.raises(GpmError, match="4 labelled instances are too few for 5 folds"):
         fold_split(np.array([0, 1, 0, 1, -1]), 5, 0)
@@ -164,11 +164,11 @@ def test_too_few_instances_and_wrong_seeds_get_a_sentence() -> None:
 
 
 def test_a_split_refuses_overlap_and_what_is_no_id() -> None:
-    with pytest.raises(GpmError, match="Instance 2 is twice in the split 'mine'"):
+    with pytest.raises(GpmError, match="Instance 2 occurs twice in the split 'mine'"):
         Split(np.array([1, 2]), np.array([2]), np.array([3]), "mine")
     with pytest.raises(GpmError, match="holds the id -1"):
         Split(np.array([-1]), np.array([2]), np.array([3]), "mine")
-    with pytest.raises(GpmError, match="The val part of a split must be a list of ids, got float64"):
+    with pytest.raises(GpmError, match="The val split must be a list of ids, got float64"):
         Split(np.array([1]), np.array([0.5]), np.array([3]), "mine")
     split = Split(np.array([3, 1], dtype=">i4"), np.array([2]), np.array([]), "mine")
     assert _parts(split) == [[1, 3], [2], []]
@@ -219,7 +219,7 @@ def test_an_altered_split_is_refused(tmp_path: Path) -> None:
         Split.load(path)
     with pytest.raises(GpmError, match=r"There is no split .*none\.npz"):
         Split.load(tmp_path / "none.npz")
-    with pytest.raises(GpmError, match="cannot write"):
+    with pytest.raises(GpmError, match="Cannot write"):
         split.save(path / "below-a-file.npz")
 
 
@@ -243,5 +243,5 @@ def test_wrong_masks_get_a_sentence() -> None:
         Masks(np.arange(4), rows[:, 0], rows[:, 0])
     with pytest.raises(GpmError, match=r"different numbers of splits \(\[2, 3\]\)"):
         Masks(rows[:, :2], rows[:, :3], rows[:, 0])
-    with pytest.raises(GpmError, match="Instance 0 is twice in the split 'public'"):
+    with pytest.raises(GpmError, match="Instance 0 occurs twice in the split 'public'"):
         public_split(Masks(rows[:, 0], rows[:, 0], rows[:, 1]), 0)

@@ -43,7 +43,7 @@ def test_every_level_has_one_signature_of_splits() -> None:
 def test_an_empty_part_is_refused() -> None:
     none = np.zeros(40, dtype=bool)
     data = build_node_data(_graph(), "ring", masks=Masks(np.arange(40) < 20, none, np.arange(40) >= 20))
-    with pytest.raises(GpmError, match=r"^No node is in the val part of split 'public'; try --split 60/20/20\.$"):
+    with pytest.raises(GpmError, match=r"^No node is in the val split of 'public'; try --split 60/20/20\.$"):
         data.make_split(0)
 
 

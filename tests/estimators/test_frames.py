@@ -187,7 +187,7 @@ def test_what_goes_with_tables_is_not_passed_over_elsewhere() -> None:
 def test_labels_beside_edges_alone_are_given_by_name() -> None:
     edges, _ = make_tables()
     model = NodeClassifier(**SMALL | {"epochs": 1})
-    with pytest.raises(GpmError, match="The order of the nodes is not known from a table of edges"):
+    with pytest.raises(GpmError, match="A table of edges does not define the order of the nodes"):
         model.fit(edges, ["a", "b"] * (NODES // 2))
     named = sorted(set(edges["source"]) | set(edges["target"]))
     model.fit(edges, {name: name < "n24" for name in named})
@@ -218,5 +218,5 @@ def test_parts_must_be_whole() -> None:
     with pytest.raises(GpmError, match="No node is val in column 'split'; all of train, val, test are needed"):
         NodeClassifier(**SMALL).fit(edges, nodes=nodes.assign(y=TELLING, split=part), target="y")
     wrong = nodes.assign(y=TELLING, fold=["train", "maybe"] * (NODES // 2))
-    with pytest.raises(GpmError, match="'maybe' in column 'fold' is no split"):
+    with pytest.raises(GpmError, match="'maybe' in column 'fold' is not a split"):
         NodeClassifier(**SMALL).fit(edges, nodes=wrong, target="y", split="fold")

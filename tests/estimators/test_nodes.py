@@ -38,7 +38,7 @@ def test_without_a_graph_it_speaks_of_the_one_it_was_fitted_on(fitted: NodeClass
     assert fitted.predict(names=[]).shape == (0,)
     with pytest.raises(GpmError, match="nodes goes with a graph; give the graph as data too"):
         fitted.predict(nodes=pd.DataFrame())
-    with pytest.raises(GpmError, match=r"Nothing called 'node' goes with a graph. Did you mean 'nodes'"):
+    with pytest.raises(GpmError, match=r"'node' is not an argument for a graph. Did you mean 'nodes'"):
         fitted.predict(make_data(), node=3)
 
 
@@ -91,7 +91,7 @@ def test_labels_are_given_by_name_or_in_order(named: NodeClassifier) -> None:
     ("y", "sentence"),
     [
         (["ant"], r"y has 1 entries for 48 nodes"),
-        ({"n0": "ant"}, r"y names 'n0', which is no node of the graph\. Did you mean 'n\d\d'"),
+        ({"n0": "ant"}, r"y names 'n0', which is not a node of the graph\. Did you mean 'n\d\d'"),
         (["dog"] * NODES, r"entry 0 is 'dog', a class that the model does not know \('ant', 'bee', 'cat'\)"),
         (pd.Series(["ant", "bee"], index=["n01", "n01"]), "names a node twice"),
     ],
@@ -111,7 +111,7 @@ def test_labels_that_cannot_be_learned_are_refused() -> None:
     bare.y = None
     with pytest.raises(GpmError, match="There are no labels of nodes; give y with one per node"):
         model.fit(bare)
-    with pytest.raises(GpmError, match="y holds a value that is no number"):
+    with pytest.raises(GpmError, match="y holds a value that is not a number"):
         NodeRegressor(**SMALL).fit(make_data(), ["a"] * NODES)
 
 

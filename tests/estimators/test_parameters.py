@@ -62,7 +62,7 @@ def test_an_unknown_parameter_is_refused_at_once() -> None:
     with pytest.raises(GpmError, match=r"no parameter 'widht'. Did you mean 'width'\?"):
         model.set_params(epochs=9, widht=8)
     assert model.epochs == 3  # as before the mistake
-    with pytest.raises(GpmError, match="seed is no parameter of NodeClassifier; give random_state"):
+    with pytest.raises(GpmError, match="seed is not a parameter of NodeClassifier; give random_state"):
         NodeClassifier(seed=1)
 
 

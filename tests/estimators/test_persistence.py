@@ -47,7 +47,7 @@ def test_a_folder_that_is_there_is_not_replaced_unasked(named: NodeClassifier, t
     named.save(tmp_path / "run", overwrite=True)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis.txt").write_text("years of work")
-    with pytest.raises(GpmError, match="is no run folder"):
+    with pytest.raises(GpmError, match="is not a run folder"):
         named.save(tmp_path / "mine", overwrite=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "run"]  # nothing half-written
 

@@ -47,7 +47,7 @@ def test_every_class_and_shape_is_drawn_with_its_lift(tmp_path: Path) -> None:
         assert written.count(share.shape) == 3
     assert written.count("2.4x [1.9, 3.0]") == len(overview.shares)
     assert {"10 nodes", "11 nodes", "12 nodes"} <= set(written)
-    assert any(text.startswith("10 nodes of the test part, patterns scored by left-out") for text in written)
+    assert any(text.startswith("10 nodes of the test split, patterns scored by left-out") for text in written)
 
 
 @pytest.mark.parametrize("kind", ["png", "pdf"])

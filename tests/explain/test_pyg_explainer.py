@@ -131,7 +131,7 @@ def test_any_class_is_explained_as_a_phenomenon(runs: dict[str, Run]) -> None:
     for place in range(3):
         found = explainer(**_inputs(run), target=torch.full((NODES,), place), index=4)
         np.testing.assert_allclose(found.pattern_score, rank_patterns(bag, target=place).scores, rtol=1e-5)
-    with pytest.raises(GpmError, match="target 10 is no class; give an index from 0 to 2"):
+    with pytest.raises(GpmError, match="target 10 is not a class; give an index from 0 to 2"):
         explainer(**_inputs(run), target=torch.tensor(run.data.graph.y), index=1)
 
 
@@ -150,7 +150,7 @@ def test_naming_instances_gives_the_same_as_their_index(runs: dict[str, Run]) ->
         assert torch.equal(by_name.edge_mask, by_index.edge_mask)
         assert torch.equal(by_name.patterns, by_index.patterns)
         assert len(by_name.target.view(-1)) == 2
-    with pytest.raises(GpmError, match="index names no prediction of the model, so there is nothing to explain"):
+    with pytest.raises(GpmError, match="index selects no prediction of the model"):
         _explainer(run)(**_inputs(run), index=torch.arange(0))
 
 

@@ -67,8 +67,8 @@ def test_every_pattern_is_told(kind: str) -> None:
         assert pattern.label in line
         assert found.argument(pattern) in line
         assert line.endswith(join_names(pattern.names))
-    assert f"{found.walks} walks make {found.found} patterns" in lines[1]
-    assert any("forbidden to the walks" in line for line in lines)
+    assert f"{found.found} patterns in {found.walks} walks" in lines[1]
+    assert any("without the edges of the best" in line for line in lines)
     assert any("mean cosine of their scores 0.93" in line for line in lines)
 
 
@@ -193,7 +193,7 @@ def test_a_write_that_fails_leaves_the_old_files(broken: str, folder: Path, monk
         return plain(file, target)
 
     monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(GpmError, match=f"cannot write .*{broken}: No space left on device"):
+    with pytest.raises(GpmError, match=f"Cannot write .*{broken}: No space left on device"):
         save_explanations([_tiny(seed=5, patterns=1)], folder)
     after = {file.name: file.read_bytes() for file in folder.iterdir()}
     assert after.keys() == before.keys()  # nothing half-written beside them

@@ -33,7 +33,7 @@ def test_pyg_data_comes_back() -> None:
 
 def test_datasets_are_taken_as_they_are() -> None:
     assert Graph.from_pyg(KarateClub()).num_nodes == 34
-    with pytest.raises(GpmError, match="give a PyG Data, a list of them, a Batch or a Dataset, not a gpm Graph"):
+    with pytest.raises(GpmError, match="Give a PyG Data, a list of them, a Batch or a Dataset, not a gpm Graph"):
         Graph.from_pyg(Graph.from_edges([[0], [1]]))  # type: ignore[arg-type]
 
 
@@ -230,7 +230,7 @@ def test_mistakes_get_a_sentence() -> None:
     partly = nx.Graph()
     partly.add_edge("a", "b", weight=1.0)
     partly.add_edge("b", "c")
-    with pytest.raises(GpmError, match=r"the edge \('b', 'c'\) has no 'weight' though others have one"):
+    with pytest.raises(GpmError, match=r"The edge \('b', 'c'\) has no 'weight' though others have one"):
         Graph.from_networkx(partly)
     none = torch.zeros(2, 0, dtype=int)
     with pytest.raises(GpmError, match=r"do not go together \(graph 1 has no edge_index or no number of nodes\)"):
@@ -241,9 +241,9 @@ def test_mistakes_get_a_sentence() -> None:
     ):
         with pytest.raises(GpmError, match=rf"do not go together \({reason}.*; give all the same attributes"):
             Graph.from_pyg([Data(x=torch.ones(1, 1), edge_index=none), other])
-    with pytest.raises(GpmError, match="the edge from node 1 to node 3 joins two graphs of the collection"):
+    with pytest.raises(GpmError, match="The edge from node 1 to node 3 joins two graphs of the collection"):
         Graph.from_pyg([Data(edge_index=torch.tensor([[1], [3]]), num_nodes=2), Data(edge_index=none, num_nodes=2)])
     graph = nx.path_graph(2)
     graph.nodes[0]["h"] = 1.0
-    with pytest.raises(GpmError, match="node 1 has no attribute 'h'"):
+    with pytest.raises(GpmError, match="Node 1 has no attribute 'h'"):
         Graph.from_networkx(graph, x="h")

@@ -46,7 +46,7 @@ def test_a_name_that_is_not_there_is_said(kind: str, many: bool) -> None:
     known = graph.names_of(np.arange(COUNT if many else 2))
     with pytest.raises(GpmError, match="'nobody of them'"):
         find_nodes(graph, [*known, "nobody of them"])
-    with pytest.raises(GpmError, match="nodes are numbered 0 to 499, got 0 to 500"):
+    with pytest.raises(GpmError, match="Nodes are numbered 0 to 499, got 0 to 500"):
         graph.names_of(np.array([0, 500]))
 
 
@@ -68,10 +68,10 @@ def test_graphs_are_found_by_name_or_number() -> None:
     assert find_graphs(["CCO", "2"], 3, ["C", "CCO", "CC"]).tolist() == [1, 2]
     assert find_graphs([2], 3).tolist() == [2]
     assert find_graphs(["9"], 3, ["7", "9", "11"]).tolist() == [1]
-    with pytest.raises(GpmError, match=r"no graph '2': .*the first is named '7'"):
+    with pytest.raises(GpmError, match=r"No graph '2': .*the first is named '7'"):
         find_graphs(["2"], 3, ["7", "9", "11"])  # whose names are numbers, so that a number is a name
     with pytest.raises(GpmError, match="2 graphs are named 'C'; give the number of one, such as 0"):
         find_graphs(["C"], 3, ["C", "CCO", "C"])
     for wrong in ("3", "-1", "x", "²", "9" * 30):
-        with pytest.raises(GpmError, match=r"no graph .*: graphs are numbered 0 to 2\."):
+        with pytest.raises(GpmError, match=r"No graph .*: graphs are numbered 0 to 2\."):
             find_graphs([wrong], 3)

@@ -177,7 +177,7 @@ def test_a_failure_leaves_the_old_graph(tmp_path: Path, monkeypatch: pytest.Monk
         new.save(folder)
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     monkeypatch.setattr(storage, "_write_text", lambda *_: (_ for _ in ()).throw(full))
-    with pytest.raises(GpmError, match=r"cannot write .*graph: No space left on device; make room and run it again"):
+    with pytest.raises(GpmError, match=r"Cannot write .*graph: No space left on device; make room and run it again"):
         new.save(folder, overwrite=True)
     monkeypatch.setattr(storage, "_write_text", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
@@ -200,7 +200,7 @@ def test_a_file_that_cannot_grow_is_an_error_and_leaves_nothing(tmp_path: Path) 
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
     try:
-        with pytest.raises(GpmError, match=r"cannot write .*graph: File too large"):
+        with pytest.raises(GpmError, match=r"Cannot write .*graph: File too large"):
             Graph.from_edges(np.zeros((2, 9), dtype=int), 9000).save(tmp_path / "graph")
         with pytest.raises(GpmError, match="File too large"), writing_graph(tmp_path / "graph") as writer:
             create_array(writer.path("x"), np.float32, (9000, 1))
@@ -225,20 +225,20 @@ def test_only_saved_graphs_are_overwritten(tmp_path: Path) -> None:
     graph = Graph.from_edges([[0], [1]])
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "file").write_text("x")
-    with pytest.raises(GpmError, match="no saved graph; choose another folder"):
+    with pytest.raises(GpmError, match="is not a saved graph; choose another folder"):
         graph.save(tmp_path / "precious", overwrite=True)
     folder = graph.save(tmp_path / "graph")
     (tmp_path / "link").symlink_to(folder)
-    with pytest.raises(GpmError, match="no saved graph; choose another folder"):
+    with pytest.raises(GpmError, match="is not a saved graph; choose another folder"):
         graph.save(tmp_path / "link", overwrite=True)
     (folder / "notes.md").write_text("x")
-    with pytest.raises(GpmError, match=r"also holds notes\.md, which is none of the graph's files"):
+    with pytest.raises(GpmError, match=r"also holds notes\.md, which is not a file of the graph"):
         graph.save(folder, overwrite=True)
     assert (folder / "notes.md").read_text() == "x"
 
 
 def test_other_folders_are_no_graphs(tmp_path: Path) -> None:
-    with pytest.raises(GpmError, match=r"is no saved graph: it has no graph\.json"):
+    with pytest.raises(GpmError, match=r"is not a saved graph: it has no graph\.json"):
         Graph.open(tmp_path)
     for content, told in {
         "[1, 2]": "must hold an object",

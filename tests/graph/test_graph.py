@@ -92,7 +92,7 @@ def test_nodes_of_a_collection_are_known_by_their_graph() -> None:
     assert [collection.name(i) for i in range(5)] == ["0:0", "0:1", "2:0", "2:1", "2:2"]
     assert [collection.find(collection.name(i)) for i in range(5)] == list(range(5))
     for other in ("0:2", "1:0", "3:0", "two"):
-        with pytest.raises(GpmError, match=f"no node '{other}': write graph:node"):
+        with pytest.raises(GpmError, match=f"No node '{other}': write graph:node"):
             collection.find(other)
 
 
@@ -100,7 +100,7 @@ def test_nodes_outside_the_graph_get_a_sentence() -> None:
     graph = Graph.from_edges(TRIANGLE, names=["a", "b", "c"])
     for ask in (graph.name, graph.neighbors):
         for node in (-1, 3):
-            with pytest.raises(GpmError, match=f"no node {node}: nodes are numbered 0 to 2"):
+            with pytest.raises(GpmError, match=f"No node {node}: nodes are numbered 0 to 2"):
                 ask(node)
 
 
@@ -121,7 +121,7 @@ def test_nodes_are_found_by_name_or_number() -> None:
     plain = Graph.from_edges(TRIANGLE)
     assert (plain.find("2"), plain.name(2)) == (2, 2)
     for other in ("3", "-1", "02", "1_0", "two"):
-        with pytest.raises(GpmError, match=f"no node '{other}': this graph's nodes are numbered 0 to 2"):
+        with pytest.raises(GpmError, match=f"No node '{other}': this graph's nodes are numbered 0 to 2"):
             plain.find(other)
 
 
@@ -130,13 +130,13 @@ def test_nodes_are_found_by_name_or_number() -> None:
     [
         ({"edge_index": [[0, 1, 2]]}, r"edge_index must have shape \[2, E\]"),
         ({"edge_index": [[0.5], [1.0]]}, "edge_index must hold integers"),
-        ({"edge_index": [[0, 7], [1, 0]], "num_nodes": 5}, "edge 1 starts at node 7, but nodes are numbered 0 to 4"),
-        ({"edge_index": [[0], [-1]]}, "edge 0 ends at node -1"),
+        ({"edge_index": [[0, 7], [1, 0]], "num_nodes": 5}, "Edge 1 starts at node 7, but nodes are numbered 0 to 4"),
+        ({"edge_index": [[0], [-1]]}, "Edge 0 ends at node -1"),
         ({"edge_index": TRIANGLE, "num_nodes": 3.5}, "num_nodes must be a whole number, got 3.5"),
         ({"edge_index": [[], []], "num_nodes": -1}, "num_nodes must not be negative"),
         ({"edge_index": TRIANGLE, "edge_weight": [1, 2]}, "edge_weight must have one entry per edge"),
-        ({"edge_index": TRIANGLE, "edge_weight": [1, np.nan, 1]}, "edge 1 has weight nan"),
-        ({"edge_index": TRIANGLE, "edge_weight": [1, 1, -1.0]}, "edge 2 has weight -1.0"),
+        ({"edge_index": TRIANGLE, "edge_weight": [1, np.nan, 1]}, "Edge 1 has weight nan"),
+        ({"edge_index": TRIANGLE, "edge_weight": [1, 1, -1.0]}, "Edge 2 has weight -1.0"),
         ({"edge_index": TRIANGLE, "duplicates": "mrege"}, "duplicates must be one of merge, keep, got 'mrege'"),
         ({"edge_index": TRIANGLE, "self_loops": "remove"}, "self_loops must be one of keep, drop"),
         ({"edge_index": TRIANGLE, "y": [1, 2]}, r"y must have a row per node \(3\) or per graph \(1\), got 2"),
@@ -145,7 +145,7 @@ def test_nodes_are_found_by_name_or_number() -> None:
         ({"edge_index": TRIANGLE, "x": np.array(["a", "b", "c"])}, "x must hold numbers"),
         ({"edge_index": TRIANGLE, "edge_attr": np.ones((2, 4))}, "edge_attr must have 3 rows"),
         ({"edge_index": TRIANGLE, "names": ["a", "b"]}, "2 names for 3 nodes"),
-        ({"edge_index": TRIANGLE, "names": ["a", "b", "a"]}, "two nodes are named 'a'"),
+        ({"edge_index": TRIANGLE, "names": ["a", "b", "a"]}, "Two nodes are named 'a'"),
         ({"edge_index": TRIANGLE, "graph_ptr": [0, 2]}, "graph_ptr must rise from 0"),
         ({"edge_index": TRIANGLE, "graph_ptr": [0, 2, 3]}, "joins two graphs"),
     ],

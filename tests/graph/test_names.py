@@ -40,7 +40,7 @@ def test_adversarial_names_survive_their_arrays() -> None:
 
 def test_numbers_are_found_by_their_text() -> None:
     assert Names([10, 20, 30]).find("20") == 1
-    with pytest.raises(GpmError, match="no node is named '020'"):
+    with pytest.raises(GpmError, match="No node is named '020'"):
         Names([10, 20, 30]).find("020")
 
 
@@ -48,7 +48,7 @@ def test_many_numbers_are_found_by_their_text() -> None:
     names = Names([30, -10, 20, 30])
     assert names.look_up(["20", 30, "030", "x", "-10", 2**70, "0"]).tolist() == [2, 0, -1, -1, 1, -1, -1]
     assert Names([]).look_up(["a", 1]).tolist() == [-1, -1]
-    with pytest.raises(GpmError, match="no node is named 'x'"):
+    with pytest.raises(GpmError, match="No node is named 'x'"):
         names.find_many([20, "x"])
 
 
@@ -75,7 +75,7 @@ def test_names_that_are_neither_text_nor_numbers_become_text() -> None:
 
 
 def test_an_unknown_name_gets_the_nearest_one() -> None:
-    with pytest.raises(GpmError, match=r"no node is named 'alcie'\. Did you mean 'alice'\?"):
+    with pytest.raises(GpmError, match=r"No node is named 'alcie'\. Did you mean 'alice'\?"):
         Names(["alice", "bob"]).find("alcie")
 
 

@@ -124,7 +124,7 @@ def test_too_few_numbers_are_said_so() -> None:
     task = ValueTask("mae", [0.0], [1.0])
     given = torch.zeros(9, 1), torch.arange(9.0)[:, None], torch.zeros(9, 1, dtype=torch.float64)
     assert fit_intervals(task, *given, draws=8).factor  # nine are just enough
-    with pytest.raises(GpmError, match="The validation split has 8 known values, and 9 are needed to calibrate"):
+    with pytest.raises(GpmError, match="The validation split has 8 labelled values, and calibration needs 9"):
         fit_intervals(task, *(part[:8] for part in given), draws=8)
 
 
@@ -185,11 +185,11 @@ def test_a_folder_that_cannot_be_written_to_does_not_stop_it(
     copied: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(path: Path, content: object) -> None:
-        raise GpmError(f"cannot write {path}: Read-only file system.")
+        raise GpmError(f"Cannot write {path}: Read-only file system.")
 
     monkeypatch.setattr("gpm.inference.calibration.write_json", refuse)
     assert Run.open(copied, device="cpu").predict(calibrate=True).temperature != 1
-    assert "The calibration is not kept: cannot write" in caplog.text
+    assert "The calibration is not saved: Cannot write" in caplog.text
 
 
 def test_the_spread_is_the_deviation_over_independent_draws() -> None:

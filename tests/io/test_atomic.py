@@ -61,10 +61,10 @@ def test_it_is_synced_before_it_takes_the_place(tmp_path: Path, monkeypatch: pyt
 
 def test_what_cannot_be_written_gets_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(GpmError, match=r"^cannot write .*file/below\.txt: (Not a directory|File exists)\.$"):
+    with pytest.raises(GpmError, match=r"^Cannot write .*file/below\.txt: (Not a directory|File exists)\.$"):
         write_text(tmp_path / "file" / "below.txt", "x")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(GpmError, match=r"^cannot write .*folder: Is a directory\.$"):
+    with pytest.raises(GpmError, match=r"^Cannot write .*folder: Is a directory\.$"):
         write_text(tmp_path / "folder", "x")
     assert _names(tmp_path) == ["file", "folder"]
 
@@ -87,7 +87,7 @@ def test_a_full_or_closed_disk_is_one_sentence_and_the_old_file_stays(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "fsync", refuse)
-    with pytest.raises(WriteError, match=rf"^cannot write .*file\.txt: {said}\.$"):
+    with pytest.raises(WriteError, match=rf"^Cannot write .*file\.txt: {said}\.$"):
         write_text(tmp_path / "file.txt", "new")
     assert (tmp_path / "file.txt").read_text() == "old"
     assert _names(tmp_path) == ["file.txt"]

@@ -130,6 +130,6 @@ def test_foreign_folders_stay(tmp_path: Path) -> None:
 def test_a_place_that_is_not_ours_is_an_error(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     start = time.perf_counter()
-    with pytest.raises(GpmError, match=r"cannot write .*made: Permission denied"):
+    with pytest.raises(GpmError, match=r"Cannot write .*made: Permission denied"):
         _make(tmp_path / "made", "x")
     assert time.perf_counter() - start < 1

@@ -127,7 +127,7 @@ def test_names_that_are_no_unicode_come_back_as_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "t.csv").read_bytes() == b"node\na\ncaf\xe9 \xff\n"
     write_table(tmp_path / "t.jsonl", {"node": ["a", name]})
     assert [json.loads(line)["node"] for line in (tmp_path / "t.jsonl").read_bytes().splitlines()] == ["a", name]
-    with pytest.raises(GpmError, match=r"cannot write Parquet .*try a \.csv file"):
+    with pytest.raises(GpmError, match=r"Cannot write Parquet .*try a \.csv file"):
         write_table(tmp_path / "t.parquet", {"node": ["a", name]})
     with pytest.raises(GpmError, match="cannot be stored as text"):
         write_table(tmp_path / "u.csv", {"node": ["a", "\ud800"]})

@@ -27,7 +27,7 @@ def test_a_ring_of_triangles_shows_them() -> None:
 def test_patterns_around_a_node_start_there() -> None:
     graph = Graph.from_networkx(nx.relabel_nodes(nx.path_graph(5), dict(enumerate("abcde"))))
     assert all(f.example[0] == "c" for f in find_frequent(graph, node="c", samples=100))
-    with pytest.raises(GpmError, match="no node is named 'z'"):
+    with pytest.raises(GpmError, match="No node is named 'z'"):
         find_frequent(graph, node="z")
 
 

@@ -38,7 +38,9 @@ def test_degrees_and_features_far_outside_are_named() -> None:
     most = int(make_graph().degree().max())
     assert f"1 nodes have up to 158 edges; in training no node had more than {most}." in found
     assert any(
-        line.startswith("2 nodes have features far outside what training had, such as 99.5 in column 1, where it had")
+        line.startswith(
+            "2 nodes have features far outside the training range, such as 99.5 in column 1 (training range "
+        )
         for line in found
     )
 
@@ -61,7 +63,9 @@ def test_sparse_and_dense_features_are_compared_alike() -> None:
     given = np.array([[0.0, 9.0, 0.0], [2.5, 0.0, 0.5]])
     dense = _compare(given, known)
     assert dense == _compare(sp.csr_array(given), sp.csr_array(known))
-    assert dense == ["2 nodes have features far outside what training had, such as 9 in column 1, where it had 0 to 1."]
+    assert dense == [
+        "2 nodes have features far outside the training range, such as 9 in column 1 (training range 0 to 1)."
+    ]
     assert _compare(known, known) == _compare(None, known) == _compare(given[:, :2], known) == []
 
 

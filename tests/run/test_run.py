@@ -75,7 +75,7 @@ def test_nodes_are_predicted_by_name(trained: Path) -> None:
     assert set(every.labels) <= {0, 10, 20}
     assert every.labels[7] == [0, 10, 20][every.probability[7].argmax()]
     assert len(run.predict([])) == 0
-    with pytest.raises(GpmError, match="no node is named 'n99'"):
+    with pytest.raises(GpmError, match="No node is named 'n99'"):
         run.predict(["n99"])
 
 
@@ -125,7 +125,7 @@ def test_a_graph_with_other_features_is_refused(trained: Path) -> None:
 @pytest.mark.parametrize(("data", "place"), [("./graph", "graph"), ("../graph", "../graph")])
 def test_a_run_may_carry_its_graph(copied: Path, trained: Path, data: str, place: str) -> None:
     write_config(copied / "config.yaml", read_config(copied / "config.yaml").with_(data=data))
-    with pytest.raises(GpmError, match=r"comes with its graph in .*graph, which is not there; copy that as well"):
+    with pytest.raises(GpmError, match=r"comes with its graph in .*graph, which is missing; copy it as well"):
         Run.open(copied).evaluate()
     shutil.copytree(trained.parent / "graph", copied / place)
     assert Run.open(copied).evaluate() == pytest.approx(Run.open(trained).result["test"], abs=1e-6)
@@ -184,7 +184,7 @@ def test_damaged_json_is_refused(copied: Path, name: str, content: str, why: str
 
 def test_text_that_is_not_utf8_is_refused(copied: Path) -> None:
     (copied / "model.json").write_bytes(b'{"\xff"}')
-    with pytest.raises(GpmError, match=r"cannot read .*model\.json \(UnicodeDecodeError\)"):
+    with pytest.raises(GpmError, match=r"Cannot read .*model\.json \(UnicodeDecodeError\)"):
         Run.open(copied).predict()
 
 

@@ -250,24 +250,26 @@ def copied(parts: Path, tmp_path: Path) -> Iterator[Path]:
 
 def test_missing_parts_are_named(copied: Path, tmp_path: Path) -> None:
     part_path(copied, 1, 5).unlink()
-    with pytest.raises(GpmError, match=r"Part 1 of 5 is missing in .*copied: run --shard 1/5\."):
+    with pytest.raises(GpmError, match=r"Shard 1 of 5 is missing in .*copied: run --shard 1/5\."):
         merge_shards(copied, tmp_path / "out.csv")
     part_path(copied, 3, 5).unlink()
     part_path(copied, 4, 5).unlink()
-    with pytest.raises(GpmError, match=r"Parts 1, 3 and 4 of 5 are missing in .*: run --shard 1/5\."):
+    with pytest.raises(GpmError, match=r"Shards 1, 3 and 4 of 5 are missing in .*: run --shard 1/5\."):
         merge_shards(copied, tmp_path / "out.csv")
 
 
 def test_parts_that_do_not_belong_together_are_not_merged(copied: Path, tmp_path: Path) -> None:
     run = run_of("classes")
     run.predict_shard(copied, 2, 5, overwrite=True, patterns=6)
-    with pytest.raises(GpmError, match=r"part-00002-of-00005.parquet is of other options \(patterns: 6, not None\)"):
+    with pytest.raises(
+        GpmError, match=r"part-00002-of-00005.parquet differs from .*: other options \(patterns: 6, not None\)"
+    ):
         merge_shards(copied, tmp_path / "out.csv")
     shutil.copy(part_path(copied, 1, 5), part_path(copied, 2, 5))
-    with pytest.raises(GpmError, match=r"part-00002-of-00005.parquet holds shard 1 of 5; give it back its name"):
+    with pytest.raises(GpmError, match=r"part-00002-of-00005.parquet holds shard 1 of 5; rename it accordingly"):
         merge_shards(copied, tmp_path / "out.csv")
     run.predict_shard(copied, 0, 2)
-    with pytest.raises(GpmError, match="holds parts of 2 and 5 shards"):
+    with pytest.raises(GpmError, match=r"holds shards out of 2 and 5; remove"):
         merge_shards(copied, tmp_path / "out.csv")
 
 
@@ -282,12 +284,12 @@ def test_a_damaged_part_is_not_merged(copied: Path, tmp_path: Path) -> None:
     with pytest.raises(GpmError, match=r"part-00004-of-00005.parquet cannot be read"):
         merge_shards(copied, tmp_path / "out.csv")
     duckdb.connect().execute(f"COPY (SELECT 1 AS node) TO '{path}'")
-    with pytest.raises(GpmError, match=r"part-00004-of-00005.parquet is no part that gpm predict --shard wrote"):
+    with pytest.raises(GpmError, match=r"part-00004-of-00005.parquet is not a shard that gpm predict --shard wrote"):
         merge_shards(copied, tmp_path / "out.csv")
 
 
 def test_a_folder_without_parts_is_told(tmp_path: Path) -> None:
-    with pytest.raises(GpmError, match="holds no parts"):
+    with pytest.raises(GpmError, match="holds no shards"):
         merge_shards(tmp_path, tmp_path / "out.csv")
     with pytest.raises(GpmError, match="There is no folder"):
         merge_shards(tmp_path / "none", tmp_path / "out.csv")
@@ -316,11 +318,11 @@ def test_the_command_predicts_and_merges(tmp_path: Path, capsys: pytest.CaptureF
     shard = ["predict", folder, "-o", answers, "--draws", "2", "--device", "cpu", "--shard"]
     for index in range(2):
         assert main([*shard, f"{index}/2"]) == 0
-    assert "80 nodes of graph, from id 80 on, in" in capsys.readouterr().out
+    assert "80 nodes of graph from id 80, written to" in capsys.readouterr().out
     assert main([*shard, "0/2"]) == 0
     assert "exists already, of the same run, data and options; nothing to do" in capsys.readouterr().out
     assert main(["predict", folder, "-o", str(tmp_path / "merged.csv"), "--merge", answers]) == 0
-    assert "160 rows of the parts in" in capsys.readouterr().out
+    assert "160 rows of the shards in" in capsys.readouterr().out
     assert main(["predict", folder, "-o", str(tmp_path / "whole.csv"), "--draws", "2", "--device", "cpu"]) == 0
     assert (tmp_path / "merged.csv").read_text() == (tmp_path / "whole.csv").read_text()
 
@@ -331,7 +333,7 @@ def test_the_command_predicts_and_merges(tmp_path: Path, capsys: pytest.CaptureF
         (["--shard", "0/2", "--recommend", "5", "--node", "n1"], "--shard predicts a share of all .* --recommend"),
         (["--shard", "0/2", "--nodes", "n1"], "leave out --nodes, or --shard"),
         (["--shard", "3", "-o", "answers"], "A shard is its index, from 0 on"),
-        (["--shard", "0/2"], "Name the folder for the parts, as in -o predictions"),
+        (["--shard", "0/2"], "Name the folder for the shards, as in -o predictions"),
         (["--shard", "0/2", "-o", "answers.csv"], "answers.csv is the name of a file; shards are written"),
         (["--merge", "answers", "--shard", "0/2", "-o", "a.csv"], "leave out --shard, or --merge"),
         (["--merge", "answers"], "Name the table to write"),

@@ -234,9 +234,9 @@ def test_a_folder_of_somebody_else_is_never_touched(tmp_path: Path) -> None:
         (tmp_path / name / ".env").touch()
     (tmp_path / "other/config.yaml").touch()
     settle(tmp_path / "run")
-    with pytest.raises(TakenError, match=r"run\.part is no training's folder"), Workplace(tmp_path / "run", PLAN):
+    with pytest.raises(TakenError, match=r"run\.part is not a training folder"), Workplace(tmp_path / "run", PLAN):
         pass
-    with pytest.raises(TakenError, match="is no run folder"):
+    with pytest.raises(TakenError, match="is not a run folder"):
         Workplace(tmp_path / "other", replace(PLAN, overwrite=True))
     for name in (".run.old", "run.part", "other"):
         assert {".git", "thesis.tex", ".env"} <= _names(tmp_path / name)
@@ -285,7 +285,7 @@ def test_what_is_there_is_replaced_only_if_it_is_a_run(tmp_path: Path) -> None:
     (tmp_path / "mine/thesis.tex").touch()
     (tmp_path / "file").touch()
     for name in ("mine", "file"):
-        with pytest.raises(TakenError, match=f"{name} exists and is no run folder, so that it is not replaced"):
+        with pytest.raises(TakenError, match=f"{name} exists and is not a run folder, so that it is not replaced"):
             Workplace(tmp_path / name, overwriting)
     assert _names(tmp_path) == {"run", "mine", "file"}
 
@@ -294,7 +294,7 @@ def test_a_part_folder_of_someone_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "run.part").mkdir()
     (tmp_path / "run.part/thesis.tex").touch()
     for plan in (PLAN, replace(PLAN, overwrite=True)):
-        with pytest.raises(TakenError, match=r"run\.part is no training's folder"):
+        with pytest.raises(TakenError, match=r"run\.part is not a training folder"):
             Workplace(tmp_path / "run", plan)
     assert _names(tmp_path / "run.part") == {"thesis.tex"}
 

@@ -275,7 +275,7 @@ def test_the_command_names_a_target_and_the_run_opens_again(
     for more, sentence in (
         (["--adapt", "dann", "--accumulate", "2"], "needs all nodes of a step together; leave out --devices"),
         (["--adapt", "dann", "--model", "gcn"], "adapt is for the pattern machine; leave it out for gcn."),
-        (["--split", "60/20/20"], "Source and target have their own parts, 80/20 and 20/80; leave out --split"),
+        (["--split", "60/20/20"], "Source and target have their own splits, 80/20 and 20/80; leave out --split"),
     ):
         assert main([*command[:-1], str(tmp_path / "no"), *flags, *more]) == 2
         assert sentence in capsys.readouterr().err

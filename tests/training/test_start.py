@@ -427,7 +427,7 @@ def test_without_a_name_a_new_folder_is_taken(tmp_path: Path, monkeypatch: pytes
         ({"source": "karate", "seeds": 0}, "seeds must be at least 1, got 0"),
         ({"source": "karate", "threads": -1}, "threads must be at least 0, got -1"),
         ({"source": "karate", "split": "public"}, "Karate Club has no public split"),
-        ({"source": "karate", "split": "98/1/1"}, "a part would be empty"),
+        ({"source": "karate", "split": "98/1/1"}, "a split would be empty"),
         ({"source": "karate", "lengths": []}, "lengths must be one or more"),
         ({"source": "karate", "track": "tensorbord"}, "track must be one of none, .* Did you mean 'tensorboard'"),
     ],
@@ -461,7 +461,7 @@ def test_tensorboard_gets_its_events(tmp_path: Path) -> None:
 def test_an_empty_part_is_said_so(tmp_path: Path) -> None:
     data = _data()
     data.val_mask = torch.zeros(60, dtype=torch.bool)
-    with pytest.raises(GpmError, match="No node is in the val part of split 'public'; try --split 60/20/20"):
+    with pytest.raises(GpmError, match="No node is in the val split of 'public'; try --split 60/20/20"):
         _train(data, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -760,7 +760,7 @@ def test_what_cannot_be_written_ends_it_with_one_sentence_and_it_can_go_on(
             full.setattr(os, "fsync", sync)
             assert main(command) == 2
         said = capsys.readouterr().err
-        assert said.startswith(f"gpm train: cannot write {out}")
+        assert said.startswith(f"gpm train: Cannot write {out}")
         assert said.count("\n") == 1
         assert not out.exists()
     assert f"interrupted; gpm train --resume {out} resumes it" in caplog.messages
@@ -794,7 +794,7 @@ def test_a_disk_that_is_really_full(
         os.truncate(ballast, 2**20 - 1024 * room)
         assert main(command) == 2
         said = capsys.readouterr().err
-        assert re.fullmatch(r"gpm train: cannot write .*No space left on device; make room and run it again\.\n", said)
+        assert re.fullmatch(r"gpm train: Cannot write .*No space left on device; make room and run it again\.\n", said)
         assert not out.exists()
     ballast.unlink()
     assert main(command) == 0

@@ -109,10 +109,10 @@ def test_graphs_are_predicted_by_number(classified: Path, tmp_path: Path, capsys
     assert some.names == [7, TWO_RINGS]
     torch.testing.assert_close(some.logits, everything.logits[[6, 1]], atol=1e-5, rtol=1e-4)
     assert main(["predict", str(classified), "--graphs", "7", "1", "-o", str(tmp_path / "some.csv")]) == 0
-    assert capsys.readouterr().out == f"2 graphs of graphs in {tmp_path / 'some.csv'}\n"
+    assert capsys.readouterr().out == f"2 graphs of graphs written to {tmp_path / 'some.csv'}\n"
     assert [row["graph"] for row in _table(tmp_path / "some.csv")] == ["7", "1"]
     assert main(["predict", str(classified), "--graphs", "60", "-o", str(tmp_path / "some.csv")]) == 2
-    assert capsys.readouterr().err == "gpm predict: no graph '60': graphs are numbered 0 to 59.\n"
+    assert capsys.readouterr().err == "gpm predict: No graph '60': graphs are numbered 0 to 59.\n"
 
 
 def test_single_nodes_and_graphs_in_pieces_are_graphs_like_others(classified: Path) -> None:
@@ -142,7 +142,7 @@ def test_data_check_proves_the_parts(classified: Path, capsys: pytest.CaptureFix
     assert main(["data", "check", str(classified)]) == 0
     shown = capsys.readouterr().out
     assert Run(classified).split.digest in shown
-    assert "none is in two parts" in shown
+    assert "none is in two splits" in shown
 
 
 # Other graphs

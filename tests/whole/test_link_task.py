@@ -128,7 +128,7 @@ def test_a_file_of_pairs_is_scored(trained: Path, tmp_path: Path, capsys: pytest
     file, out = tmp_path / "pairs.csv", tmp_path / "scores.csv"
     file.write_text("source,target,note\nn0,n3,same\nn3,n0,turned\nn0,n1,other\n")
     assert main(["predict", str(trained), "--pairs", str(file), "-o", str(out)]) == 0
-    assert capsys.readouterr().out == f"3 pairs of groups in {out}\n"
+    assert capsys.readouterr().out == f"3 pairs of groups written to {out}\n"
     rows = _table(out)
     assert [(row["source"], row["target"]) for row in rows] == [("n0", "n3"), ("n3", "n0"), ("n0", "n1")]
     same, turned, other = (float(row["probability"]) for row in rows)
@@ -148,7 +148,7 @@ def test_a_file_of_pairs_is_scored(trained: Path, tmp_path: Path, capsys: pytest
         ("source,target\n", "{file} holds no pairs; write one 'source,target' per line."),
         ("", "pairs.csv has no rows; write one per line"),
         (None, "There is no file {file}; check its name."),
-        ("n0,n99\n", "no node is named 'n99'. Did you mean 'n9'?"),
+        ("n0,n99\n", "No node is named 'n99'. Did you mean 'n9'?"),
     ],
 )
 def test_a_file_of_pairs_that_is_none_gets_a_sentence(
@@ -171,7 +171,7 @@ def test_a_file_of_pairs_that_is_none_gets_a_sentence(
         (["--pairs", "x.csv"], "Name the table to write, as in -o predictions.csv."),
         (["--recommend", "3"], "--recommend and --node belong together: how many neighbours"),
         (["--node", "n0", "-o", "{out}"], "--recommend and --node belong together: how many neighbours"),
-        (["--recommend", "3", "--node", "n99"], "no node is named 'n99'. Did you mean 'n9'?"),
+        (["--recommend", "3", "--node", "n99"], "No node is named 'n99'. Did you mean 'n9'?"),
     ],
 )
 def test_what_is_missing_is_asked_for(
@@ -310,9 +310,9 @@ def test_a_killed_run_resumes_to_the_same_bits(trained: Path, tmp_path: Path, mo
 
 def test_a_graph_too_dense_or_too_small_gets_a_sentence(tmp_path: Path) -> None:
     whole = np.stack(np.triu_indices(12, 1))
-    with pytest.raises(GpmError, match="a graph so dense is no link task"):
+    with pytest.raises(GpmError, match="too dense for link prediction"):
         _train(Graph.from_edges(whole, 12, undirected=True), tmp_path / "run")
-    with pytest.raises(GpmError, match="too few for 80/5/15: a part would be empty"):
+    with pytest.raises(GpmError, match="too few for 80/5/15: a split would be empty"):
         _train(Graph.from_edges([[0, 1], [1, 2]], 3, undirected=True), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

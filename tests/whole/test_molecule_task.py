@@ -72,7 +72,7 @@ def test_another_table_is_predicted_with_atoms_that_were_never_seen(
     other, out = tmp_path / "other.csv", tmp_path / "out.csv"
     other.write_text("name,smiles\na,CCCC\nb,C[Si](C)(C)[Se]c1ccccc1\nc,xyz\nd,[U]\ne,CCCCCCCC\n")
     assert main(["predict", str(trained), "--on", str(other), "-o", str(out)]) == 0
-    assert capsys.readouterr().out == f"4 graphs of other in {out}\n"
+    assert capsys.readouterr().out == f"4 graphs of other written to {out}\n"
     assert "other.csv: 1 of 5 rows left out (line 4: 'xyz' is not SMILES)" in caplog.text
     rows = read_rows(out)
     assert [row["name"] for row in rows] == ["CCCC", "C[Si](C)(C)[Se]c1ccccc1", "[U]", "CCCCCCCC"]

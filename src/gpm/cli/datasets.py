@@ -28,12 +28,12 @@ def data(name: str = "", source: str = "") -> None:
     Args:
         name: Name of a dataset, graph folder or PyG file to load and describe. Default: list all names with their size,
             usual split, metric, and whether loading needs a download. Or the word check, as in gpm data check RUN.
-        source: After check: run folder, name of a dataset, or file. Its splits are proved not to overlap and, for
-            links, not to be visible to the walks.
+        source: After check: run folder, name of a dataset, or file. Checks that its splits do not overlap and, for
+            links, are not visible to the walks.
     """
     if name == "check":
         if not source:
-            raise GpmError("Say what to check: gpm data check RUN, or gpm data check cora.")
+            raise GpmError("Name what to check: gpm data check RUN, or gpm data check cora.")
         print("\n".join(check_source(source)))
         return
     if source:

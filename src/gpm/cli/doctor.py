@@ -49,7 +49,7 @@ def doctor(folder: Path) -> None:
     """Verify a run or a graph folder, and say what is damaged and what to do.
 
     Args:
-        folder: A run folder, an unfinished one (RUN.part), or a saved graph's.
+        folder: Run folder, unfinished run (RUN.part) or graph folder.
     """
     report = _Report()
     settle(folder)
@@ -66,7 +66,7 @@ def doctor(folder: Path) -> None:
     elif folder.is_dir():
         raise GpmError(f"{folder} is neither a run folder nor a saved graph.")
     else:
-        raise GpmError(f"there is no folder {folder}.")
+        raise GpmError(f"There is no folder {folder}.")
     _name_leftovers(folder, report)
     if report.damaged:
         raise GpmError(f"{folder} is damaged: {', '.join(report.damaged)}.")

@@ -25,7 +25,7 @@ def embed_run(
 
     Args:
         run: Run folder.
-        out: File to write: .parquet, .csv or .tsv with a row per instance, or .npy with the names beside it.
+        out: File to write: a table (.parquet, .csv, .tsv or .jsonl), or .npy with the names in a .keys.csv.
         nodes: Names of nodes. Default: all.
         graphs: Names or ids of graphs. Default: all.
         on: Other data than the run was trained on: a graph folder; the tables of edges, nodes and graphs, in this
@@ -44,4 +44,4 @@ def embed_run(
             raise GpmError(f"{flag} is for {of}s, but {run} predicts {opened.data.level}s; leave it out.")
     embeddings = opened.embed(nodes or graphs or None, new=new, patterns=patterns or None, progress=True)
     embeddings.save(out)
-    print(f"{len(embeddings):,} embeddings of {embeddings.vectors.shape[1]} numbers in {out}")
+    print(f"{len(embeddings):,} embeddings of {embeddings.vectors.shape[1]} dimensions written to {out}")

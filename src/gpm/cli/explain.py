@@ -43,7 +43,7 @@ def explain_run(
             left-out, gradient, or attention (of the class token).
         target: Class to explain. Default: the predicted one.
         draws: Redraws of all patterns, to estimate the spread of the scores.
-        room: Nodes of the neighbourhood to draw.
+        room: Maximum number of nodes to draw around the explained one.
         part: With --all, the split.
         most: With --all, the maximum number of instances.
         on: Other data than the run was trained on: a graph folder; the tables of edges, nodes and graphs, in this
@@ -73,10 +73,12 @@ def explain_run(
         if all:
             overview = survey(opened, part=part, most=most, top=top, method=method, progress=True)
             print("\n".join(tell_overview(overview)))
-            print(f"drawn in {save_overview(overview, folder)}")
+            print(f"figure written to {save_overview(overview, folder)}")
             return
         explanations = []
         for name in names:
             explanations.append(opened.explain(name, top=top, method=method, target=target, draws=draws, room=room))
             print("\n".join(tell(explanations[-1])))
-        print(f"drawn in {save_explanations(explanations, folder)}; table, figures and JSON are beside it")
+        print(
+            f"page written to {save_explanations(explanations, folder)}; table, figures and JSON are in the same folder"
+        )

@@ -40,13 +40,13 @@ def import_run(
         graph: Column with the graph of a row.
         split: Column that says train, val or test. Default: a column with a usual name and such words.
         directed: Edges are directed. Default: each edge goes in both directions.
-        unlisted: What to do with an end of an edge that the table of nodes does not list: error, add the node, or drop
-            the edge.
+        unlisted: Edge endpoints that the table of nodes does not list: stop with an error, add the node, or drop the
+            edge.
         order: Order of the nodes on disk: given (the default), degree (descending), or locality (nodes that walks visit
             together are close, so that fewer pages of a graph larger than memory are read). Names stay the same.
         schema: The edited import.yaml of an earlier import: roles and kinds of columns.
         like: An imported folder or a run: read and encode the columns as there, to predict with its model.
-        show: Only show what the columns are taken for.
+        show: Only show how each column is read.
         memory: Memory limit for the tables, such as 4GB; data that does not fit is written to disk.
         overwrite: Replace an existing graph, once the new one is complete.
         quiet: Show no progress bar.
@@ -89,13 +89,13 @@ def _print_summary(folder: Path) -> None:
     facts = read_extras(folder)[0]
     for sentence in facts.get("unseen", ()):
         print(sentence)
-    print(f"{Graph.open(folder).summary()} in {folder}")
+    print(f"{Graph.open(folder).summary()}; written to {folder}")
     if facts.get("order", "given") != "given":
         print(f"nodes are ordered by {facts['order']}; their names are unchanged")
     if facts.get("schema"):
         trains = facts["kind"] or facts["task"] == "link"
         how = f"gpm train {folder} trains on it" if trains else f"gpm predict RUN --on {folder} predicts on it"
-        print(f"what the columns were taken for is in {folder / SCHEMA}; {how}")
+        print(f"roles and kinds of the columns are in {folder / SCHEMA}; {how}")
 
 
 def _show(edges: str, options: dict[str, Any], out: Path | None, overwrite: bool) -> None:
@@ -110,7 +110,7 @@ def _show(edges: str, options: dict[str, Any], out: Path | None, overwrite: bool
     schema = show_tables(edges, **options)
     if out is not None:
         write_schema(out, schema)
-        print(f"the description of the columns is in {out}; edit it, and pass it to gpm import --schema")
+        print(f"roles and kinds of the columns written to {out}; edit the file and pass it to gpm import --schema")
 
 
 def _files_of(schema: Path, nodes: Path | None, graphs: Path | None) -> tuple[str, Path | None, Path | None]:

@@ -61,4 +61,4 @@ def patterns(
         print(f"{rank:>4}  {each.label:<{width}}  {each.count:>7,}  {each.share:>6.1%}  e.g. {each.path}")
     if out is not None:
         save_frequent(frequent, out, title=f"{graph}: {title}")
-        print(f"drawn in {out}")
+        print(f"figure written to {out}")

@@ -34,7 +34,7 @@ def predict_run(
 
     Args:
         run: Run folder.
-        out: Table to write: .csv, .tsv, .parquet or .jsonl. With --shard, folder for the parts.
+        out: Table to write: .csv, .tsv, .parquet or .jsonl. With --shard, folder for the shards.
         nodes: Names of nodes. Default: all.
         pairs: Table of node pairs to score, with columns source and target. For link prediction.
         graphs: Names or ids of graphs. Default: all.
@@ -49,8 +49,8 @@ def predict_run(
         calibrate: First fit probabilities (by a temperature) or intervals to the validation split.
         patterns: Patterns per instance. 0 takes the whole pool.
         shard: Predict one of many equal shards of all instances, such as 3/100 (counted from 0), into the folder -o.
-        merge: Instead, merge the parts of all shards in this folder into one table.
-        overwrite: Replace a shard's part that is of another run, other data or other options.
+        merge: Instead, merge all shards in this folder into one table.
+        overwrite: Replace the file of a shard of another run, other data or other options.
     """
     from gpm.data.graph_files import read_pairs
     from gpm.io.table_files import check_table
@@ -59,7 +59,7 @@ def predict_run(
     if merge is not None:
         refuse(
             some | {"--shard": shard, "--pairs": pairs, "--on": on, "--new": new},
-            "--merge only merges the parts that shards have written; leave out {flag}, or --merge.",
+            "--merge only merges the shards that --shard has written; leave out {flag}, or --merge.",
         )
         _merge_parts(run, out, merge)
         return
@@ -84,9 +84,8 @@ def predict_run(
     if shard and out is not None:
         drawing |= {"pairs": pairs, "new": new, "interval": wide, "draws": draws, "overwrite": overwrite}
         part = opened.predict_shard(out, index, count, **drawing)
-        rows = (
-            f"{len(part):,} {name_instances(opened)}s of {opened.data.title}, from id {part.first:,} on, in {part.path}"
-        )
+        what = f"{len(part):,} {name_instances(opened)}s of {opened.data.title} from id {part.first:,}"
+        rows = f"{what}, written to {part.path}"
         print(rows if part.made else f"{part.path} exists already, of the same run, data and options; nothing to do")
         return
     if recommend:
@@ -101,7 +100,7 @@ def predict_run(
             print(f"{chance:>7.2%}  {name}")
         return
     predictions.save(out)
-    print(f"{len(predictions):,} {name_instances(opened)}s of {opened.data.title} in {out}")
+    print(f"{len(predictions):,} {name_instances(opened)}s of {opened.data.title} written to {out}")
 
 
 def _check_shard(shard: str, out: Path | None, some: dict[str, Any]) -> tuple[int, int]:
@@ -110,7 +109,7 @@ def _check_shard(shard: str, out: Path | None, some: dict[str, Any]) -> tuple[in
 
     refuse(some, "--shard predicts a share of all instances; leave out {flag}, or --shard.")
     if out is None:
-        raise GpmError("Name the folder for the parts, as in -o predictions.")
+        raise GpmError("Name the folder for the shards, as in -o predictions.")
     check_folder(out)
     return parse_shard(shard)
 
@@ -122,4 +121,4 @@ def _merge_parts(run: Path, out: Path | None, folder: Path) -> None:
     if out is None:
         raise GpmError("Name the table to write, as in -o predictions.parquet.")
     rows = merge_shards(folder, out, Run.open(run, device="cpu"))
-    print(f"{rows:,} rows of the parts in {folder} in {out}")
+    print(f"{rows:,} rows of the shards in {folder} written to {out}")

@@ -15,7 +15,7 @@ def shift_run(run: Path, out: Path | None = None, nodes: int = 2000, seed: int =
     """Compare the target graph of a run with its source: distances, scores, and the patterns of both.
 
     Args:
-        run: Run folder, trained with --target-graph or --shift.
+        run: Run folder of a training with --target-graph or --shift.
         out: Page to write, an .html file, with a .json of the same name beside it. Default: shift/index.html and
             shift/shift.json in the run folder.
         nodes: Maximum number of nodes to sample in each graph.
@@ -32,4 +32,4 @@ def shift_run(run: Path, out: Path | None = None, nodes: int = 2000, seed: int =
     with writable(page.parent):
         beside = save_shift(shift, page)
     print("\n".join(tell_shift(shift)))
-    print(f"drawn in {page}; the numbers are in {beside}")
+    print(f"report written to {page}, its figures to {beside}")

@@ -20,15 +20,15 @@ def tune(
     recipe: str = "",
     **options: Any,
 ) -> Path:
-    """Search for the options that validate best and write them as a recipe; the test part is not read.
+    """Search for the options that validate best and write them as a recipe; the test split is not read.
 
     Args:
-        source: What to tune on, or a recipe to begin with, as in gpm train.
-        out: The folder of the study; by default one below tuned. The same command again goes on with it.
-        trials: Stop after so many trials in total.
-        time: Stop after so much time in total, as in 45s, 30m or 1h30m.
-        space: A YAML file of what to choose from, in place of the usual space.
-        startup: Trials drawn at random before the search learns from them.
+        source: Data to tune on, or a recipe to start from, as in gpm train.
+        out: Folder of the study. Default: a folder in tuned. The same command resumes the study.
+        trials: Number of trials in total.
+        time: Time limit in total, such as 45s, 30m or 1h30m.
+        space: YAML file with the search space. Default: the built-in space.
+        startup: Number of random trials before the search uses their results.
         quiet: Print no line per trial.
         recipe: Start from the options of this recipe, where the source is data of your own.
         {options}

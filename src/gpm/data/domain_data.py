@@ -62,16 +62,16 @@ class DomainData(NodeData):
         return classes
 
     def prediction_ids(self, split: Split) -> NDArray[np.int64]:
-        """Return the test part; the nodes of the target, if these have no labels."""
+        """Return the test split; if the target has no labels, all its nodes."""
         return split.test if self.scored else self.nodes(away=True)
 
     def _draw_split(self, seed: int, kind: str, protocol: Protocol, validate: str) -> Split:
         """Draw 80% of the source for training and 20% for validation, 20% of the target for validation and 80% for
-        testing. Without labels in the target, the source has a test part.
+        testing. Without labels in the target, the source has a test split.
         """
         if kind:
             raise GpmError(
-                f"Source and target have their own parts, {HOME_SHARES} and {AWAY_SHARES}; leave out --split {kind}."
+                f"Source and target have their own splits, {HOME_SHARES} and {AWAY_SHARES}; leave out --split {kind}."
             )
         home = np.flatnonzero(is_labelled(self.labels) & ~self.away)
         if not self.scored:
@@ -89,11 +89,11 @@ class DomainData(NodeData):
         return DomainSplit(train, chosen, test, name, other, validate)
 
     def _draw(self, nodes: NDArray, shares: str, seed: int, title: str) -> tuple[NDArray, NDArray]:
-        """Draw two parts of some nodes, whatever their labels are."""
+        """Divide some nodes at random into two splits, whatever their labels are."""
         first = int(shares.split("/")[0])
         count = round(len(nodes) * first / 100)
         if not 0 < count < len(nodes):
-            raise GpmError(f"{len(nodes)} labelled nodes of {title} are too few for {shares}: a part would be empty.")
+            raise GpmError(f"{len(nodes)} labelled nodes of {title} are too few for {shares}: a split would be empty.")
         drawn = nodes[np.random.Generator(np.random.PCG64((seed, first))).permutation(len(nodes))]
         return drawn[:count], drawn[count:]
 
@@ -110,7 +110,9 @@ def unite(source: TaskData, target: TaskData) -> DomainData:
     x = _join_features(home.x, _still(home.x, away.x, source.title), "nodes", source.title, target.title)
     edge_attr = _join_features(home.edge_attr, away.edge_attr, "edges", source.title, target.title)
     if (home.edge_weight is None) != (away.edge_weight is None):
-        raise GpmError(f"Of {source.title} and {target.title} one has weights of edges; give them to both, or to none.")
+        raise GpmError(
+            f"Of {source.title} and {target.title}, only one has edge weights; give weights to both, or to neither."
+        )
     if _are_same(home, away):
         raise GpmError(
             f"{target.title} is the very graph of {source.title}; leave it out to test on some of its nodes."
@@ -164,7 +166,9 @@ def divide(data: TaskData, shift: str, by: NDArray | None = None) -> DomainData:
         border = np.max(values[known & (values < border)], initial=-np.inf)
     away = known & (values > border)
     if not away.any() or not (known & ~away).any():
-        raise GpmError(f"All nodes of {data.title} have the same {shift}; there is no shift to be had.")
+        raise GpmError(
+            f"All nodes of {data.title} have the same {shift}, so they cannot be divided by it; choose another --shift."
+        )
     labels = data.labels.copy()
     labels[~known] = -1 if np.issubdtype(labels.dtype, np.integer) else np.nan
     if are_classes(labels):
@@ -183,8 +187,8 @@ def _check_classes(labels: NDArray, away: NDArray, data: NodeData, shift: str) -
     new = np.setdiff1d(labels[away & (labels >= 0)], labels[~away & (labels >= 0)])
     if new.size:
         _log.warning(
-            "%s, shifted by %s: classes %s are in the target alone, so that nothing can be learned of them; their "
-            "nodes are left out of the score.", data.title, shift, name_some(new),
+            "%s, shifted by %s: classes %s occur only in the target, so the model cannot learn them; their "
+            "nodes are not scored.", data.title, shift, name_some(new),
         )  # fmt: skip
         labels[away & np.isin(labels, new)] = -1
 
@@ -214,7 +218,7 @@ def _still(home: Any, away: Any, source: str) -> Any:
     dead = low == high
     if not dead.any():
         return away
-    _log.info("%d of %d columns are constant in %s, and ignored elsewhere", dead.sum(), len(dead), source)
+    _log.info("%d of %d columns are constant in %s and are ignored in the target", dead.sum(), len(dead), source)
     if sp.issparse(away) and not low[dead].any():
         return sp.csr_array(away @ sp.diags_array((~dead).astype(away.dtype)))
     dense = np.array(away.toarray() if sp.issparse(away) else away)
@@ -254,7 +258,9 @@ def _join_labels(source: NodeData, target: NodeData) -> NDArray:
     if away is None:
         away = np.full((target.graph.num_nodes, *home.shape[1:]), nothing, dtype=home.dtype)
     if away.ndim != home.ndim or away.shape[1:] != home.shape[1:] or away.dtype.kind != home.dtype.kind:
-        raise GpmError(f"The labels of {target.title} are of another kind than those of {source.title}.")
+        raise GpmError(
+            f"The labels of {target.title} and {source.title} are of different kinds; give both the same kind."
+        )
     if source.class_names and target.class_names and source.class_names != target.class_names:
         away = _rename(away, source, target)
     if are_classes(away):
@@ -273,7 +279,7 @@ def _join_labels(source: NodeData, target: NodeData) -> NDArray:
 def _rename(labels: NDArray, source: NodeData, target: NodeData) -> NDArray:
     """Number the classes of the target as the source does, by name; a new name gets a new number."""
     if labels.ndim > 1:
-        raise GpmError(f"The labels of {target.title} are called otherwise than those of {source.title}.")
+        raise GpmError(f"The labels of {target.title} and {source.title} have different names; rename them.")
     numbers = {name: number for number, name in enumerate(source.class_names)}
     new = [numbers.get(name, len(numbers) + i) for i, name in enumerate(target.class_names)]
     return np.where(labels >= 0, np.append(new, -1)[labels], -1)

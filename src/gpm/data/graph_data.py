@@ -113,7 +113,9 @@ def load_graph_data(source: str | Path | Graph | Sequence[Data] | Dataset, metri
         return build_graph_data(load_graph(source), Path(source).expanduser().stem, metric=metric)
     if entry.task != "graph":
         names = ", ".join(name for name, other in CATALOG.items() if other.task == "graph")
-        raise GpmError(f"{entry.title} is a single graph, not a collection of graphs; known collections: {names}.")
+        raise GpmError(
+            f"{entry.title} is a single graph, not a collection of graphs; the named collections are {names}."
+        )
     collection = open_collection(str(source))
     data = build_graph_data(collection.graph, entry.title, entry.split, metric or entry.metric, *collection[1:])
     return replace(data, class_names=entry.classes)
@@ -140,7 +142,7 @@ def build_graph_data(
     chosen = metric or guess_metric(graph.y, whole=False)
     labels = read_labels(graph.y, chosen, "graph", title)
     if not metric and labels.dtype == np.int64 and labels.min() < 0 and len(np.unique(labels[labels >= 0])) == 1:
-        _log.warning("%s: all known labels are class %s, as negative ones are unknown.", title, labels.max())
+        _log.warning("%s: all labels are class %s; negative labels count as missing.", title, labels.max())
     columns = {"masks": None if masks is None else masks.train, "groups": groups, "names": names}
     for what, rows in columns.items():
         if rows is not None and len(rows) != graph.num_graphs:

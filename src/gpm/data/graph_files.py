@@ -148,7 +148,7 @@ def _check_counts(path: Path, several: list[Any]) -> None:
         count = one.get("num_nodes")
         if count is not None and not (type(count) is int and 0 <= count <= most):
             shown = f"{count!r:.60}"
-            raise GpmError(f"{path} says that num_nodes is {shown}, which is no number of nodes that it describes.")
+            raise GpmError(f"{path} says that num_nodes is {shown}, which does not match its nodes.")
         ends = one.get("edge_index")
         if isinstance(ends, torch.Tensor) and not ends.is_floating_point() and ends.numel() and ends.max() > most:
             raise GpmError(f"{path} has an edge to node {int(ends.max())}, of which it says nothing else; fix it.")

@@ -68,7 +68,7 @@ def warn_of_new_classes(labels: NDArray, split: Split, title: str) -> None:
     seen, *held = (labels[getattr(split, part)] for part in PARTS)
     if are_classes(labels) and (new := np.setdiff1d(np.concatenate(held), seen)).size:
         where = f"in val or test but not in train of split {split.name!r}"
-        _log.warning("%s: classes %s, so that they are never predicted: %s.", title, where, name_some(new))
+        _log.warning("%s: classes %s, which are never predicted: %s.", title, where, name_some(new))
 
 
 def name_some(numbers: NDArray) -> str:

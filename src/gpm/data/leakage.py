@@ -58,7 +58,7 @@ def check_parts(split: Split, count: int) -> list[str]:
         where = f"in {owner[i]} and in {owner[j]}"
         raise GpmError(f"Instance {ids[i]} is {where} of the split {split.name!r}; make it again.")
     digest = _line("split", f"{split.name}, digest {split.digest}")
-    return [digest, _line("parts", f"{sizes} of {count:,}; none is in two parts")]
+    return [digest, _line("sizes", f"{sizes} of {count:,}; none is in two splits")]
 
 
 def check_links(data: LinkData, split: LinkSplit) -> list[str]:
@@ -95,7 +95,7 @@ def _check_edges(data: LinkData, split: LinkSplit) -> str:
         where = f"in {owner[i]} and in {owner[j]}" if owner[i] != owner[j] else f"twice in {owner[i]}"
         reverse = ", the other way round" if pairs[i, 0] != pairs[j, 0] else ""
         _refuse(data.graph, split, pairs[i], f"is an edge {where}{reverse}")
-    return _line("edges", f"{sizes}; none is in two parts, in neither direction")
+    return _line("edges", f"{sizes}; no edge is in two splits, in either direction")
 
 
 def _check_negatives(data: LinkData, split: LinkSplit) -> str:
@@ -123,7 +123,7 @@ def _check_walked(data: LinkData, split: LinkSplit, walked: Graph, held: NDArray
     if (lost := np.flatnonzero(~contains(number_edges(walked), number_pairs(train)))).size:
         _refuse(data.graph, split, train[lost[0]], "is a training edge but is not in the walked graph")
     size = f"{walked.num_edges:,} of {data.graph.num_edges:,} directed edges"
-    return _line("walked graph", f"{size}; none of {len(held):,} held-out edges, in neither direction")
+    return _line("walked graph", f"{size}; none of {len(held):,} held-out edges, in either direction")
 
 
 def _check_walks(graph: Graph, walked: Graph, held: NDArray) -> str:

@@ -128,7 +128,7 @@ def _split_strict(data: LinkData, kind: str, seed: int) -> LinkSplit:
     if free.size <= needed:  # at least one is left for training
         raise GpmError(
             f"{data.title} has {free.size:,} pairs of nodes without an edge, too few for {needed:,} negatives and "
-            "training; a graph so dense is no link task."
+            "training; the graph is too dense for link prediction."
         )
     negatives = np.split(free.sample(needed, seed), [len(edges[1])])
     name = f"strict {parts.name.removeprefix('random ')}"

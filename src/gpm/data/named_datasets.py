@@ -75,7 +75,7 @@ def read_compact(path: Path) -> Graph:
             row, col, num_nodes, label = (stored[key] for key in ("row", "col", "num_nodes", "label"))
     except Exception as error:  # whatever a damaged archive makes its readers raise
         raise GpmError(
-            f"{path} is no compact collection ({type(error).__name__}); replace or remove the file."
+            f"{path} is not a compact collection ({type(error).__name__}); replace or remove the file."
         ) from None
     graph_ptr = np.concatenate([[0], np.cumsum(num_nodes, dtype=np.int64)])
     return Graph.from_edges(

@@ -178,7 +178,7 @@ def _read_nodes(source: Source, folder: Path) -> tuple[Graph, Split]:
 
 
 def _read_links(source: Source, folder: Path) -> tuple[Graph, Split]:
-    """Make the graph of the training part, and the split, of the parts and tables."""
+    """Build the graph of the training split, and the split, from the files and tables."""
     tables = {table: _read(folder / "raw" / f"{table}.csv.gz") for table in source.tables}
     split_folder = folder / "split" / source.split
     train, val, test = (_read_part(split_folder / f"{part}.pt") for part in _PARTS)
@@ -191,7 +191,7 @@ def _read_links(source: Source, folder: Path) -> tuple[Graph, Split]:
         split = LinkSplit.assemble(edges, [val["edge_neg"], test["edge_neg"]], "strict public", "strict", count)
     except (KeyError, IndexError, ValueError) as error:
         reason = str(error).rstrip(".")
-        raise GpmError(f"The parts in {split_folder} do not make a split ({reason}); load the dataset again.") from None
+        raise GpmError(f"The files in {split_folder} do not make a split ({reason}); load the dataset again.") from None
     return graph, split
 
 
@@ -208,7 +208,7 @@ def _read_part(path: Path) -> dict[str, NDArray]:
         return {key: as_array(value) for key, value in part.items()}
     except Exception as error:  # whatever a damaged archive makes its readers raise
         raise GpmError(
-            f"{path} is not a part as OGB stores it ({type(error).__name__}); remove it and load the dataset again."
+            f"{path} is not a split file of OGB ({type(error).__name__}); remove it and load the dataset again."
         ) from None
 
 

@@ -291,7 +291,7 @@ def _load_target(source: NodeData, target: Any) -> NodeData:
         data = load_node_data(target, metric)
     elif isinstance(target, (str, Path)) and not Path(target).expanduser().exists():
         raise GpmError(
-            f"The target {str(target)!r} is no dataset (gpm data lists them), graph folder or PyG file; columns to "
+            f"The target {str(target)!r} is not a dataset (gpm data lists them), graph folder or PyG file; columns to "
             "predict are named for tables only."
         )
     else:

@@ -35,11 +35,11 @@ class Split:
             ids = np.asarray(getattr(self, part))
             if ids.ndim != 1 or not (np.issubdtype(ids.dtype, np.integer) or ids.size == 0):
                 kind = f"{ids.dtype} of shape {list(ids.shape)}"
-                raise GpmError(f"The {part} part of a split must be a list of ids, got {kind}.")
+                raise GpmError(f"The {part} split must be a list of ids, got {kind}.")
             self._freeze(part, np.sort(ids.astype(np.int64)))
         together = np.sort(np.concatenate([self.train, self.val, self.test]))
         if (twice := together[:-1][together[:-1] == together[1:]]).size:
-            raise GpmError(f"Instance {twice[0]} is twice in the split {self.name!r}; put each into one part only.")
+            raise GpmError(f"Instance {twice[0]} occurs twice in the split {self.name!r}; list each instance once.")
         if together.size and together[0] < 0:
             raise GpmError(f"The split {self.name!r} holds the id {together[0]}; ids count from 0.")
 
@@ -97,7 +97,7 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class LinkSplit(Split):
-    """The pairs of each part, without negatives of the training part: these are drawn in every step.
+    """The pairs of each split, without negatives of the training split: these are drawn in every step.
 
     The ids are rows of `pairs` `[P, 2]`: training edges, then edges and negatives of val, then those of test.
     """
@@ -120,7 +120,7 @@ class LinkSplit(Split):
         if max((getattr(self, part)[-1] for part in PARTS if len(getattr(self, part))), default=-1) >= len(self.pairs):
             raise GpmError(f"The split {self.name!r} names a pair that it does not hold; make it again.")
         if not np.isin(self.labels, (0, 1)).all() or not self.labels[self.train].all():
-            raise GpmError(f"Labels of the split {self.name!r} must be 0 or 1, and 1 in the training part.")
+            raise GpmError(f"Labels of the split {self.name!r} must be 0 or 1, and 1 in the training split.")
 
     @classmethod
     def assemble(
@@ -141,7 +141,7 @@ class LinkSplit(Split):
         return self._of(parts, 1)
 
     def negatives_of(self, *parts: str) -> NDArray[np.int64]:
-        """Return the negatives `[_, 2]` of some parts; the training part has none."""
+        """Return the negatives `[_, 2]` of some splits; the training split has none."""
         return self._of(parts, 0)
 
     def _of(self, parts: tuple[str, ...], label: int) -> NDArray[np.int64]:
@@ -170,9 +170,9 @@ class DomainSplit(Split):
         other = np.sort(np.asarray(self.other, dtype=np.int64))
         self._freeze("other", other)
         if np.isin(other, np.concatenate([self.train, self.val, self.test])).any() or (other.size and other[0] < 0):
-            raise GpmError(f"A node of the split {self.name!r} is in two parts; put each into one only.")
+            raise GpmError(f"A node of the split {self.name!r} is in two splits; put each node into one.")
         if self.chosen_on not in ("source", "target"):
-            raise GpmError(f"The split {self.name!r} is chosen on {self.chosen_on!r}, which is no domain.")
+            raise GpmError(f"The split {self.name!r} is chosen on {self.chosen_on!r}; write source or target.")
 
     def extras(self) -> dict[str, NDArray]:
         return {"other": self.other.astype("<i8"), "chosen_on": np.array(self.chosen_on)}
@@ -208,7 +208,9 @@ class Masks:
         columns = {m.shape[1] for m in masks if m.ndim == 2}
         if len(columns) > 1:
             counts = sorted(columns)
-            raise GpmError(f"The masks hold different numbers of splits ({counts}); give as many of each part.")
+            raise GpmError(
+                f"The masks hold different numbers of splits ({counts}); give equally many for train, val and test."
+            )
         for part, mask in zip(PARTS, masks, strict=True):
             wide = mask[:, None] if columns and mask.ndim == 1 else mask
             object.__setattr__(self, part, np.broadcast_to(wide, (len(mask), *columns)))
@@ -259,7 +261,7 @@ def random_split(
     shown = _show(shares)
     ids = np.flatnonzero(is_labelled(labels))
     if _deal(np.array([len(ids)]), shares).min() < 1:
-        raise GpmError(f"{len(ids)} {what} are too few for {shown}: a part would be empty.")
+        raise GpmError(f"{len(ids)} {what} are too few for {shown}: a split would be empty.")
     drawn = ids[np.random.Generator(np.random.PCG64(_as_seed(seed))).permutation(len(ids))]
     if stratify:
         drawn = _by_class(labels, drawn)
@@ -276,10 +278,10 @@ def fold_split(labels: NDArray, folds: int, seed: int, stratify: bool = False) -
     a row test each labelled instance exactly once. `stratify` gives each class its share of each fold, up to one.
     """
     if not 3 <= folds <= 100:
-        raise GpmError(f"{folds} folds cannot be: one tests, one validates, the others train; ask for 3 to 100.")
+        raise GpmError(f"{folds} folds are not possible: one tests, one validates, the others train; choose 3 to 100.")
     ids = np.flatnonzero(is_labelled(labels))
     if len(ids) < folds:
-        raise GpmError(f"{len(ids)} labelled instances are too few for {folds} folds: a part would be empty.")
+        raise GpmError(f"{len(ids)} labelled instances are too few for {folds} folds: a split would be empty.")
     drawn = ids[np.random.Generator(np.random.PCG64(0)).permutation(len(ids))]
     if stratify:
         drawn = _by_class(labels, drawn)  # dealt like cards
@@ -308,7 +310,7 @@ def group_split(labels: NDArray, groups: NDArray, fractions: str, name: str) -> 
     train, val, test = (ids[part[group] == i] for i in range(3))
     name = f"{name} {_show(shares)}"
     if not min(len(train), len(val), len(test)):
-        raise GpmError(f"{len(sizes)} group(s) are too few, or too large, for {name}: a part would be empty.")
+        raise GpmError(f"{len(sizes)} group(s) are too few, or too large, for {name}: a split would be empty.")
     return Split(train, val, test, name)
 
 

@@ -62,12 +62,12 @@ class TaskData(ABC):
             seed: Seed of the draw.
             kind: "public", "60/20/20", for collections also "scaffold" or "10-fold"; by default that of the data.
             protocol: For links: "strict" or "paper", see `gpm.data.link_data`.
-            validate: For two domains: the one whose validation part chooses the epoch, "source" or "target".
+            validate: For two domains: the one whose validation split chooses the epoch, "source" or "target".
         """
         split = self._draw_split(seed, "" if kind == "auto" else kind, protocol, validate)
         for part in PARTS:
             if not len(getattr(split, part)):
-                raise GpmError(f"No {self.level} is in the {part} part of split {split.name!r}; try --split 60/20/20.")
+                raise GpmError(f"No {self.level} is in the {part} split of {split.name!r}; try --split 60/20/20.")
         return split
 
     @abstractmethod
@@ -87,7 +87,7 @@ class TaskData(ABC):
         return None
 
     def prediction_ids(self, split: Split) -> NDArray[np.int64]:
-        """Return the instances whose predictions a training writes down: by default the test part."""
+        """Return the instances whose predictions a training saves: by default the test split."""
         return split.test
 
     def find_instances(self, names: Any = None) -> NDArray[np.int64]:

@@ -119,7 +119,7 @@ class Estimator(Parameters):
         """Return the run on other data, and that data."""
         for name in options:
             if name not in _WITH_DATA:
-                raise GpmError(f"Nothing called {name!r} goes with a graph.{nearest(name, _WITH_DATA)}")
+                raise GpmError(f"{name!r} is not an argument for a graph.{nearest(name, _WITH_DATA)}")
         run, x = self.run_, options.pop("x", None)
         with ExitStack() as stack:
             without = tuple(run.metadata.get("target_names") or ())

@@ -91,9 +91,7 @@ class FitInput:
         if y is None:
             return self
         if not self.ordered and in_order(y):
-            raise GpmError(
-                "The order of the nodes is not known from a table of edges; give y as a dict, or give nodes."
-            )
+            raise GpmError("A table of edges does not define the order of the nodes; give y as a dict, or give nodes.")
         aligned = align(y, self.data.instance_names, self.data.level)
         columns = [aligned.name] if getattr(aligned, "name", None) is not None else getattr(aligned, "columns", ())
         return replace(self, labels=as_labels(aligned), columns=tuple(map(str, columns)), source="")
@@ -149,7 +147,7 @@ class FitInput:
             return labels.astype(np.float32 if labels.dtype == np.float32 else np.float64)
         except (TypeError, ValueError):
             what = self.columns[0] if len(self.columns) == 1 else "y"
-            raise GpmError(f"{what} holds a value that is no number; give numbers, and None if unknown.") from None
+            raise GpmError(f"{what} holds a value that is not a number; give numbers, and None if unknown.") from None
 
 
 def as_labels(values: Any) -> NDArray:
@@ -221,7 +219,7 @@ def align(values: Any, names: Iterable[object], what: str = "node") -> Any:
 def _check_known(given: Iterable[str], order: list[str], what: str) -> None:
     there = set(order)
     if (strange := next((name for name in given if name not in there), None)) is not None:
-        raise GpmError(f"y names {strange!r}, which is no {what} of the graph.{nearest(strange, order[:10_000])}")
+        raise GpmError(f"y names {strange!r}, which is not a {what} of the graph.{nearest(strange, order[:10_000])}")
 
 
 def in_order(values: Any) -> bool:

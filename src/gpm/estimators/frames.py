@@ -207,7 +207,7 @@ def _read_masks(column: pd.Series, data: NodeData) -> Masks:
     words = ["" if word is None or word != word else str(word).lower() for word in aligned]
     if strange := next((word for word in words if word and word not in PART_WORDS), ""):
         raise GpmError(
-            f"{strange!r} in column {column.name!r} is no split; write train, val or test, or leave it empty."
+            f"{strange!r} in column {column.name!r} is not a split; write train, val or test, or leave it empty."
         )
     numbers = np.array([PART_WORDS.get(word, -1) for word in words])
     for part, name in enumerate(PARTS):

@@ -76,7 +76,7 @@ class Parameters:
         parameters = defaults()
         for name in names:
             if name in _ELSEWHERE:
-                raise GpmError(f"{name} is no parameter of {type(self).__name__}; {_ELSEWHERE[name]}.")
+                raise GpmError(f"{name} is not a parameter of {type(self).__name__}; {_ELSEWHERE[name]}.")
             if name not in parameters:
                 raise GpmError(f"{type(self).__name__} has no parameter {name!r}.{nearest(name, parameters)}")
 

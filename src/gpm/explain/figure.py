@@ -53,13 +53,13 @@ def save_figure(explanation: Explanation, path: Path, *, top: int = 9) -> None:
 
 def _summary(explanation: Explanation) -> list[str]:
     trust = explanation.trust
-    truth = f"; known answer: {explanation.truth}" if explanation.truth else ""
+    truth = f"; label: {explanation.truth}" if explanation.truth else ""
     stable = f"; stability {trust.stability:.2f} over {trust.draws} draws" if trust.draws else ""
     moves, also = (f"{'rises' if drop < 0 else 'falls'} by {abs(drop):.2g}" for drop in (trust.drop, trust.random_drop))
     return [
         f"{explanation.data}{truth}; {explanation.found:,} patterns in {explanation.walks:,} walks, scored by "
         f"{explanation.method}",
-        f"without the best tenth of the patterns the answer {moves}, without random ones it {also}{stable}",
+        f"without the best tenth of the patterns the prediction {moves}, without random ones it {also}{stable}",
     ]
 
 

@@ -65,7 +65,7 @@ def _summary(overview: Overview, panels: dict[str, list[ShapeShare]]) -> str:
     there, drawn = len(overview.instances.keys() - {ALL}), len(panels.keys() - {ALL})
     counted = f"{level}s" if total is None else _count(total, level)
     some = "" if drawn in (0, there) else f"; {drawn} of {there} classes drawn, those with the most {level}s"
-    return f"{counted} of the {overview.part} part, patterns scored by {overview.method}{some}"
+    return f"{counted} of the {overview.part} split, patterns scored by {overview.method}{some}"
 
 
 def _count(number: int, level: str) -> str:

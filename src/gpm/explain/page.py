@@ -82,7 +82,7 @@ def _table(explanation: Explanation) -> str:
         for rank, p in enumerate(explanation.patterns, 1)
     )  # fmt: skip
     cells = "\n".join(f"<tr>{''.join(f'<td>{html.escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows)
-    truth = f"; known answer: {explanation.truth}" if explanation.truth else ""
+    truth = f"; label: {explanation.truth}" if explanation.truth else ""
     about = f"{explanation.data}{truth}; scores by {explanation.method}, seed {explanation.seed}"
     return (
         f"<h2>{html.escape(explanation.headline)}</h2>\n<p>{html.escape(about)}</p>\n"

@@ -240,7 +240,7 @@ class PatternExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         predictor, inputs = module.open(x, edge_index, **kwargs)
         rows = np.arange(len(inputs)) if index is None else np.arange(len(inputs))[np.atleast_1d(as_array(index))]
         if not len(rows):
-            raise GpmError("index names no prediction of the model, so there is nothing to explain.")
+            raise GpmError("index selects no prediction of the model; choose one of its rows.")
         walks, groups, scores = [], [], []
         for row in rows:
             bag = Bag.draw(predictor, module.task, inputs[row : row + 1])
@@ -270,7 +270,7 @@ class PatternExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         elif module.mode == "multiclass_classification":
             column = int(target.reshape(-1)[row])
             if not 0 <= column < module.task.outputs:
-                raise GpmError(f"target {column} is no class; give an index from 0 to {module.task.outputs - 1}.")
+                raise GpmError(f"target {column} is not a class; give an index from 0 to {module.task.outputs - 1}.")
         elif module.mode == "binary_classification" and not target.reshape(-1)[row]:
             sign = -1
         ranking = rank_patterns(bag, self.method, column)

@@ -21,8 +21,8 @@ _LONGEST = 48  # characters of a file's name
 def tell(explanation: Explanation) -> list[str]:
     """Return an explanation as lines to print."""
     e = explanation
-    lines = [f"{e.headline} (known: {e.truth})" if e.truth else e.headline]
-    lines.append(f"by {e.method}, {e.walks} walks make {e.found} patterns; the best {len(e.patterns)}:")
+    lines = [f"{e.headline} (label: {e.truth})" if e.truth else e.headline]
+    lines.append(f"{e.found} patterns in {e.walks} walks, scored by {e.method}; the best {len(e.patterns)}:")
     width = max((len(p.label) for p in e.patterns), default=0)
     for rank, p in enumerate(e.patterns, 1):
         figures = f"{rank:>4}  {p.score:>8.3g} ± {p.spread:<7.2g} {p.label:<{width}}"
@@ -43,19 +43,19 @@ def tell_trust(explanation: Explanation) -> list[str]:
         return f"{value:.4g}" if explanation.kind == "value" else f"{value:.1%}"
 
     lines = [
-        f"without the best tenth of the patterns {show(answer)} becomes {show(answer - trust.drop)}; without random "
-        f"walks, as many of every length, {show(answer - trust.random_drop)}"
+        f"without the best tenth of the patterns {show(answer)} becomes {show(answer - trust.drop)}; without "
+        f"equally many random walks of every length, {show(answer - trust.random_drop)}"
     ]
     if len(trust.edges.top) > 1:
         count, some = int(trust.edges.share[-1]), trust.edges
         lines.append(
-            f"with the edges of the best {count} forbidden to the walks it becomes {show(some.top[-1])}; with those of "
-            f"random ones {show(some.random[-1])}"
+            f"without the edges of the best {count} patterns it becomes {show(some.top[-1])}; without the edges of "
+            f"random patterns, {show(some.random[-1])}"
         )
     return [
         *lines,
-        f"drawn again {trust.draws} times: {trust.overlap:.0%} of the best patterns of two draws are the same, "
-        f"mean cosine of their scores {trust.stability:.2f}",
+        f"over {trust.draws} redraws: two draws share {trust.overlap:.0%} of their best patterns, mean cosine of their "
+        f"scores {trust.stability:.2f}",
     ]
 
 

@@ -77,7 +77,7 @@ class BaseGraph:
                 object.__setattr__(self, field.name, value)
         if self.indptr.dtype != np.int64 or self.indices.dtype not in (np.int32, np.int64):
             kinds = f"{self.indptr.dtype} and {self.indices.dtype}"
-            raise GpmError(f"row pointers must be int64 and columns int32 or int64, got {kinds}.")
+            raise GpmError(f"Row pointers must be int64 and columns int32 or int64, got {kinds}.")
         for name in ("edge_ids", "edge_weight", "edge_cdf"):
             if (values := getattr(self, name)) is not None and values.shape != self.indices.shape:
                 raise GpmError(f"{name} must have one entry per edge ({self.num_edges:,}), got {list(values.shape)}.")
@@ -144,7 +144,7 @@ class BaseGraph:
             indices, ids, weight = csr.merge_duplicates(indptr, indices, ids, weight, merged_ptr)
             indptr = merged_ptr
             if weight is not None and not np.isfinite(weight).all():
-                raise GpmError("the weights of equal edges add up to infinity; scale the weights down.")
+                raise GpmError("The weights of equal edges add up to infinity; scale the weights down.")
         repeated_loops = 0 if drop_loops or not loops else loops - len(np.unique(source[source == target]))
         symmetric = undirected or bool(csr.is_symmetric(indptr, indices))
         census = Census(
@@ -219,7 +219,7 @@ class BaseGraph:
         """Return the names of many nodes, see `name`."""
         ids = np.asarray(nodes, dtype=np.int64)
         if ids.size and not 0 <= ids.min() <= ids.max() < self.num_nodes:
-            raise GpmError(f"nodes are numbered 0 to {self.num_nodes - 1}, got {ids.min()} to {ids.max()}.")
+            raise GpmError(f"Nodes are numbered 0 to {self.num_nodes - 1}, got {ids.min()} to {ids.max()}.")
         if self.names is not None:
             return self.names.take(ids)
         if self.graph_ptr is None:
@@ -230,7 +230,7 @@ class BaseGraph:
 
     def _check_node(self, node: int) -> None:
         if not 0 <= node < self.num_nodes:
-            raise GpmError(f"no node {node}: nodes are numbered 0 to {self.num_nodes - 1}.")
+            raise GpmError(f"No node {node}: nodes are numbered 0 to {self.num_nodes - 1}.")
 
     def find(self, name: object) -> int:
         """Return the node with a name, as `name` spells it."""
@@ -248,8 +248,8 @@ class BaseGraph:
 
     def _unknown(self, name: object) -> NoReturn:
         if self.graph_ptr is not None:
-            raise GpmError(f"no node {name!r}: write graph:node, as in '0:0', with graphs 0 to {self.num_graphs - 1}.")
-        raise GpmError(f"no node {name!r}: this graph's nodes are numbered 0 to {self.num_nodes - 1}.")
+            raise GpmError(f"No node {name!r}: write graph:node, as in '0:0', with graphs 0 to {self.num_graphs - 1}.")
+        raise GpmError(f"No node {name!r}: this graph's nodes are numbered 0 to {self.num_nodes - 1}.")
 
     def summary(self) -> str:
         """Describe in one line the size of the graph and the edges it was built from."""

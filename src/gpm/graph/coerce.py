@@ -45,7 +45,7 @@ def check_range(source: NDArray, target: NDArray, num_nodes: int | None) -> int:
     for name, ends in (("starts at", source), ("ends at", target)):
         if ends.size and (int(ends.min()) < 0 or int(ends.max()) >= count):
             at = int(np.flatnonzero((ends < 0) | (ends >= count))[0])
-            raise GpmError(f"edge {at} {name} node {int(ends[at])}, but nodes are numbered 0 to {count - 1}.")
+            raise GpmError(f"Edge {at} {name} node {int(ends[at])}, but nodes are numbered 0 to {count - 1}.")
     return count
 
 
@@ -58,7 +58,7 @@ def as_weights(edge_weight: ArrayLike, num_edges: int) -> NDArray:
     weight = weight.astype(np.float32 if weight.dtype == np.float32 else np.float64, copy=False)
     bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
     if bad.size:
-        raise GpmError(f"edge {bad[0]} has weight {weight[bad[0]]}; weights must be finite and not negative.")
+        raise GpmError(f"Edge {bad[0]} has weight {weight[bad[0]]}; weights must be finite and not negative.")
     return weight
 
 
@@ -103,7 +103,7 @@ def check_graph_ptr(graph_ptr: ArrayLike, indptr: NDArray, indices: NDArray) -> 
     crossing = csr.find_crossing(indptr, indices, pointer)
     if crossing >= 0:
         source = int(np.searchsorted(indptr, crossing, side="right")) - 1
-        raise GpmError(f"the edge from node {source} to node {indices[crossing]} joins two graphs of the collection.")
+        raise GpmError(f"The edge from node {source} to node {indices[crossing]} joins two graphs of the collection.")
     return pointer
 
 
@@ -127,7 +127,7 @@ def check_names(names: Names, count: int) -> Names:
     if len(names) != count:
         raise GpmError(f"{len(names):,} names for {count:,} nodes; give one name per node.")
     if (twice := names.first_duplicate()) is not None:
-        raise GpmError(f"two nodes are named {twice!r}; names must differ.")
+        raise GpmError(f"Two nodes are named {twice!r}; names must differ.")
     return names
 
 

@@ -43,7 +43,7 @@ def from_pyg(cls: type[AnyGraph], data: Data | Sequence[Data] | Dataset, **optio
         data = data[0] if len(data) == 1 else data
     if isinstance(data, (list, tuple)):
         if not data:
-            raise GpmError("the list of graphs is empty; give at least one PyG Data.")
+            raise GpmError("The list of graphs is empty; give at least one PyG Data.")
         if all(type(graph) is Data for graph in data):
             return _from_list(cls, data, **options)
         try:
@@ -51,10 +51,10 @@ def from_pyg(cls: type[AnyGraph], data: Data | Sequence[Data] | Dataset, **optio
         except (KeyError, AttributeError, RuntimeError, TypeError) as error:
             raise _apart(error) from None
     if not isinstance(data, Data):
-        raise GpmError(f"give a PyG Data, a list of them, a Batch or a Dataset, not a {kind_of(data)}.")
+        raise GpmError(f"Give a PyG Data, a list of them, a Batch or a Dataset, not a {kind_of(data)}.")
     count = _count(data) if data.get("edge_index") is not None else None
     if count is None:
-        raise GpmError("the PyG Data has no edge_index or no number of nodes; set data.edge_index and data.num_nodes.")
+        raise GpmError("The PyG Data has no edge_index or no number of nodes; set data.edge_index and data.num_nodes.")
     values = {key: data[key] for key in _KEYS if key in data and data[key] is not None}
     if "ptr" in data:
         values["graph_ptr"] = data["ptr"]
@@ -156,7 +156,7 @@ def _count_edges(dataset: InMemoryDataset) -> NDArray:
 
 
 def _apart(reason: object) -> GpmError:
-    return GpmError(f"the graphs of the list do not go together ({reason}); give all the same attributes.")
+    return GpmError(f"The graphs of the list do not go together ({reason}); give all the same attributes.")
 
 
 def to_pyg(graph: BaseGraph) -> Data | list[Data]:
@@ -208,12 +208,12 @@ def from_networkx(cls: type[AnyGraph], graph: nx.Graph, weight: str | None, x: s
     weighted = weight is not None and any(weight in d for _, _, d in edges)
     bare = next(((u, v) for u, v, d in edges if weighted and weight not in d), None)
     if bare is not None:
-        raise GpmError(f"the edge {bare} has no {weight!r} though others have one; set it, or pass weight=None.")
+        raise GpmError(f"The edge {bare} has no {weight!r} though others have one; set it, or pass weight=None.")
     features = None
     if x is not None:
         missing = next((node for node in nodes if x not in graph.nodes[node]), None)
         if missing is not None:
-            raise GpmError(f"node {missing!r} has no attribute {x!r}; set it on every node.")
+            raise GpmError(f"Node {missing!r} has no attribute {x!r}; set it on every node.")
         features = np.array([graph.nodes[node][x] for node in nodes])
     return cls.from_edges(
         pairs.T,
@@ -231,7 +231,7 @@ def from_scipy(
 ) -> AnyGraph:
     """Take a SciPy adjacency matrix, see `Graph.from_scipy`."""
     if matrix.shape[0] != matrix.shape[1]:
-        raise GpmError(f"an adjacency matrix must be square, got {matrix.shape[0]} x {matrix.shape[1]}.")
+        raise GpmError(f"An adjacency matrix must be square, got {matrix.shape[0]} x {matrix.shape[1]}.")
     coo = sp.coo_array(matrix)
     use = weighted if weighted is not None else bool((coo.data != 1).any())
     weight = {"edge_weight": coo.data.astype(float)} if use else {}

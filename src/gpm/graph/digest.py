@@ -45,8 +45,8 @@ def check_digest(graph: BaseGraph, digest: str, folder: Path, source: str) -> No
     current = digest_data(graph, folder / source)
     if current.partition(":")[0] == trained_on.partition(":")[0] and current != trained_on:
         raise GpmError(
-            f"{source or 'the graph'} is no longer what {folder} was trained on: its edges, features, "
-            "labels or names were changed since; train again, or predict on it as another graph with --on."
+            f"{source or 'The graph'} is no longer what {folder} was trained on: its edges, features, "
+            "labels or names have changed; train again, or predict on it as another graph with --on."
         )
 
 

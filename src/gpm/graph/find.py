@@ -40,7 +40,7 @@ def _find_graph(name: str, count: int, ids: dict[str, list[int]], by_id: bool) -
         return same[0]
     if not by_id or not name.isascii() or not name.isdecimal() or len(name) > 18 or int(name) >= count:
         first = f"; the first is named {next(iter(ids))!r}" if ids else ""
-        raise GpmError(f"no graph {name!r}: graphs are numbered 0 to {count - 1}{first}.")
+        raise GpmError(f"No graph {name!r}: graphs are numbered 0 to {count - 1}{first}.")
     return int(name)
 
 

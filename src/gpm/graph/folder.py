@@ -195,7 +195,7 @@ def read_header(folder: Path) -> Header:
         raise GpmError(f"{folder} is a symbolic link, which is not followed here; name the folder that it leads to.")
     path = folder / HEADER
     if not path.is_file():
-        raise GpmError(f"{folder} is no saved graph: it has no {HEADER}.")
+        raise GpmError(f"{folder} is not a saved graph: it has no {HEADER}.")
     content, header = manifest.read_manifest(path, Header)
     check_json(header.facts, _Facts, path, FIX, under="facts")
     counts = {each.name: content.get(each.name) for each in fields(Census)}
@@ -239,14 +239,14 @@ def _check_free(folder: Path, overwrite: bool) -> None:
     if not overwrite:
         raise GpmError(f"{folder} exists already: choose another, or replace it with --overwrite (overwrite=True).")
     if folder.is_symlink() or not (folder / HEADER).is_file():
-        raise GpmError(f"{folder} exists already: it is no saved graph; choose another folder.")
+        raise GpmError(f"{folder} exists and is not a saved graph; choose another folder.")
     try:
         listed = set(read_header(folder).files)
     except GpmError:  # a damaged graph may be replaced
         listed = {"import.yaml"}
     for path in folder.iterdir():
         if not (path.name.startswith(".") or path.name in {HEADER, *listed} or path.suffix == ".npy"):
-            raise GpmError(f"{folder} also holds {path.name}, which is none of the graph's files; move it away.")
+            raise GpmError(f"{folder} also holds {path.name}, which is not a file of the graph; move it.")
 
 
 def _write_text(path: Path, text: str) -> dict[str, Any]:

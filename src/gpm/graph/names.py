@@ -115,7 +115,7 @@ class Names:
         nodes = self._scan(name)
         if len(nodes) == 0:
             some = [str(self[i]) for i in range(min(len(self), 10_000))]
-            raise GpmError(f"no node is named {name!r}.{nearest(str(name), some)}")
+            raise GpmError(f"No node is named {name!r}.{nearest(str(name), some)}")
         return int(nodes[0])
 
     def find_many(self, names: Sequence[object]) -> NDArray[np.int64]:

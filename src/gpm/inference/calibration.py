@@ -85,7 +85,7 @@ def calibrate_run(run: OpenedRun, *, draws: int, patterns: int | None = None, pr
     try:
         write_json(run.folder / FILE, asdict(fitted))
     except GpmError as error:
-        _log.warning("The calibration is not kept: %s", error)
+        _log.warning("The calibration is not saved: %s", error)
     return fitted
 
 
@@ -186,7 +186,7 @@ def _find_quantile(scores: NDArray) -> float:
     rank = math.ceil((len(scores) + 1) * LEVEL)
     if rank > len(scores):
         raise GpmError(
-            f"The validation split has {len(scores)} known values, and 9 are needed to calibrate; choose a larger "
+            f"The validation split has {len(scores)} labelled values, and calibration needs 9; choose a larger "
             "validation split with --split, or leave out --calibrate."
         )
     return float(np.sort(scores)[rank - 1])

@@ -105,7 +105,7 @@ class OpenedRun:
             raise GpmError(f"{self.folder} was trained on a graph in memory; give it: Run.open(folder, {both}).")
         source: str | Path = config.data
         if source in OWN_GRAPHS and not (source := self.folder / source).is_dir():
-            raise GpmError(f"{self.folder} comes with its graph in {source}, which is not there; copy that as well.")
+            raise GpmError(f"{self.folder} comes with its graph in {source}, which is missing; copy it as well.")
         data = load_by(source, config)
         check_digest(data.graph, self.metadata.get("data_digest", ""), self.folder, config.data)
         return data

@@ -40,7 +40,7 @@ def check_zip(path: str | Path, *, follow: bool = False) -> None:
     except GpmError:
         raise
     except Exception as error:  # of zipfile and NumPy: a broken directory, header or stream
-        raise GpmError(f"{path} is no archive that can be read ({type(error).__name__}): it is damaged.") from None
+        raise GpmError(f"{path} is not a readable archive ({type(error).__name__}): it is damaged.") from None
 
 
 def _find_fault(archive: zipfile.ZipFile, size: int, arrays: bool) -> str:

@@ -24,7 +24,7 @@ class WriteError(GpmError):
     def __init__(self, path: Path, error: OSError) -> None:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         fix = "; make room and run it again" if full else ""
-        super().__init__(f"cannot write {path}: {error.strerror or error}{fix}.")
+        super().__init__(f"Cannot write {path}: {error.strerror or error}{fix}.")
 
 
 @contextmanager
@@ -101,9 +101,9 @@ def check_plain(path: Path) -> None:
     try:
         mode = path.lstat().st_mode
     except OSError as error:
-        raise GpmError(f"cannot read {path}: {error.strerror}.") from None
+        raise GpmError(f"Cannot read {path}: {error.strerror}.") from None
     if stat.S_ISLNK(mode):
-        raise GpmError(f"{path} is a symbolic link, which is not followed here; put the file itself in its place.")
+        raise GpmError(f"{path} is a symbolic link, which is not followed here; replace it by the file itself.")
     if not stat.S_ISREG(mode):
         raise GpmError(f"{path} is not a plain file.")
 
@@ -119,7 +119,7 @@ def read_json(path: Path, fix: str = "train again") -> dict[str, Any]:
     except GpmError:
         raise
     except (OSError, ValueError, RecursionError) as error:
-        raise GpmError(f"cannot read {path} ({type(error).__name__}): it is missing or damaged; {fix}.") from None
+        raise GpmError(f"Cannot read {path} ({type(error).__name__}): it is missing or damaged; {fix}.") from None
     if not isinstance(content, dict):
         raise GpmError(f"{path} is damaged: it must hold an object; {fix}.")
     return content

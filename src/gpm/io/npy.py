@@ -118,7 +118,7 @@ class MappedArray:
         try:
             return np.memmap(self.path, self.dtype, "r", self.offset, self.shape, order)
         except OSError as error:
-            raise GpmError(f"cannot read {self.path}: {error.strerror}.") from None
+            raise GpmError(f"Cannot read {self.path}: {error.strerror}.") from None
 
 
 def freeze(value: Any) -> Any:

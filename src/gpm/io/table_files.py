@@ -37,7 +37,7 @@ def write_table(path: Path, columns: dict[str, Any]) -> None:
             else:
                 write_blocks(scratch, [columns])
         except UnicodeEncodeError as error:
-            raise GpmError(f"cannot write {path}: {error.object!r:.60} cannot be stored as text.") from None
+            raise GpmError(f"Cannot write {path}: {error.object!r:.60} cannot be stored as text.") from None
 
 
 def write_blocks(path: Path, blocks: Iterable[dict[str, Any]]) -> None:
@@ -76,7 +76,7 @@ def write_parquet(path: Path, columns: dict[str, Any], fix: str = "try a .csv fi
             base.register("frame", frame)
             base.sql("SELECT * FROM frame").write_parquet(str(path))
     except duckdb.Error as error:  # a full disk, or text that is no Unicode
-        raise GpmError(f"cannot write Parquet ({str(error).splitlines()[0]}); {fix}.") from None
+        raise GpmError(f"Cannot write Parquet ({str(error).splitlines()[0]}); {fix}.") from None
 
 
 def _as_text(columns: dict[str, Any], delimiter: str, header: bool) -> Iterator[str]:
@@ -109,7 +109,7 @@ def _blocks(columns: dict[str, Any]) -> Iterator[list[Any]]:
     """Yield the columns, which must have the same length, in blocks of rows."""
     sizes = {name: len(values) for name, values in columns.items()}
     if len(set(sizes.values())) > 1:
-        raise ValueError(f"the columns of a table must be of the same length, got {sizes}.")
+        raise ValueError(f"The columns of a table must be of the same length, got {sizes}.")
     for first in range(0, max(sizes.values(), default=0), _BLOCK):
         yield [values[first : first + _BLOCK] for values in columns.values()]
 

@@ -54,7 +54,7 @@ def _read_tables(source: Source, config: Config, level: str, folder: Path, other
     tables = source.value if isinstance(source.value, list) else [source.value]
     for table in tables:
         if not is_table(table):
-            raise GpmError(f"{table} is no table; give the tables of edges, nodes and graphs.")
+            raise GpmError(f"{table} is not a table; give the tables of edges, nodes and graphs.")
     own = locate(config.data, folder)
     schema = read_extras(Path(own))[0].get("schema") if is_imported(own) else None
     if not schema:
@@ -151,8 +151,8 @@ def _compare_features(features: Any, home: Any, what: str) -> list[str]:
     worst = outside[beyond.argmax()]
     column = columns[worst]
     return [
-        f"{len(np.unique(rows[outside])):,} {what}s have features far outside what training had, such as "
-        f"{values[worst]:.4g} in column {column}, where it had {low[column]:.4g} to {high[column]:.4g}."
+        f"{len(np.unique(rows[outside])):,} {what}s have features far outside the training range, such as "
+        f"{values[worst]:.4g} in column {column} (training range {low[column]:.4g} to {high[column]:.4g})."
     ]
 
 

@@ -83,7 +83,7 @@ def part_path(folder: Path, index: int, count: int) -> Path:
 def check_folder(folder: Path) -> None:
     """Refuse, before any work, a path that is not that of a folder."""
     if folder.suffix.lower() in WRITTEN or (folder.exists() and not folder.is_dir()):
-        raise GpmError(f"{folder} is the name of a file; shards are written into a folder, as in -o answers.")
+        raise GpmError(f"{folder} is the name of a file; shards are written into a folder, as in -o predictions.")
 
 
 def predict_shard(
@@ -233,7 +233,7 @@ def _read_metadata(base: duckdb.DuckDBPyConnection, path: Path) -> dict[str, Any
             return dict(metadata)
     except (IndexError, KeyError, TypeError, ValueError, RecursionError):
         pass
-    raise GpmError(f"{path} is no part that gpm predict --shard wrote; remove it.")
+    raise GpmError(f"{path} is not a shard that gpm predict --shard wrote; remove it.")
 
 
 def merge_shards(folder: str | Path, out: str | Path, run: OpenedRun | None = None) -> int:
@@ -251,11 +251,11 @@ def merge_shards(folder: str | Path, out: str | Path, run: OpenedRun | None = No
         metadata = [_read_metadata(base, path) for path in paths]
     for path, mine in zip(paths, metadata, strict=True):
         if part_path(folder, mine["shard"], mine["of"]) != path:
-            raise GpmError(f"{path} holds shard {mine['shard']} of {mine['of']}; give it back its name.")
+            raise GpmError(f"{path} holds shard {mine['shard']} of {mine['of']}; rename it accordingly.")
         if other := _compare(mine, metadata[0]):
-            raise GpmError(f"{path} is of {other} beside {paths[0].name}; make it again with --overwrite.")
+            raise GpmError(f"{path} differs from {paths[0].name}: {other}; predict it again with --overwrite.")
     if run is not None and metadata[0]["run"] != _digest_run(run):
-        raise GpmError(f"The parts in {folder} are of another run than {run.folder}; name the run that made them.")
+        raise GpmError(f"The shards in {folder} are of another run than {run.folder}; name the run that made them.")
     with replacing(out) as scratch:
         if out.suffix.lower() == ".parquet":
             _join(paths, scratch)
@@ -272,12 +272,12 @@ def find_parts(folder: Path) -> list[Path]:
     paths = {(int(name[2]), int(name[1])): folder / name[0] for name in names if name}
     counts = sorted({count for count, _ in paths})
     if not counts:
-        raise GpmError(f"{folder} holds no parts; gpm predict RUN -o {folder} --shard 0/100 makes the first of 100.")
+        raise GpmError(f"{folder} holds no shards; gpm predict RUN -o {folder} --shard 0/100 makes the first of 100.")
     if len(counts) > 1:
-        raise GpmError(f"{folder} holds parts of {_list(counts)} shards; remove those that do not belong together.")
+        raise GpmError(f"{folder} holds shards out of {_list(counts)}; remove those that do not belong together.")
     count = counts[0]
     if missing := [index for index in range(count) if (count, index) not in paths]:
-        which = f"Part {missing[0]} of {count} is" if len(missing) == 1 else f"Parts {_list(missing)} of {count} are"
+        which = f"Shard {missing[0]} of {count} is" if len(missing) == 1 else f"Shards {_list(missing)} of {count} are"
         raise GpmError(f"{which} missing in {folder}: run --shard {missing[0]}/{count}.")
     return [paths[count, index] for index in range(count)]
 

@@ -115,7 +115,7 @@ class Workplace(AbstractContextManager["Workplace"]):
         _tidy(self.part, PLAN)
         if not (self.part / PLAN).is_file():
             if any(self.part.iterdir()):
-                raise TakenError(f"{self.part} is no training's folder, but its name is needed for one; move it.")
+                raise TakenError(f"{self.part} is not a training folder, but a training needs its name; move it.")
             return self._begin()
         try:
             previous = Plan.read(self.part)
@@ -131,7 +131,7 @@ class Workplace(AbstractContextManager["Workplace"]):
             return True
         if not self.plan.overwrite:
             raise TakenError(
-                f"{self.part} holds an unfinished training of another kind: there {differs}; gpm train --resume "
+                f"{self.part} holds an unfinished training with other options: there {differs}; gpm train --resume "
                 f"{self.folder} resumes it, --overwrite starts anew, or name another folder."
             )
         return self._begin()
@@ -177,7 +177,7 @@ def check_replaceable(folder: Path) -> None:
     """Refuse to replace a folder that is not a complete run, or that holds other files."""
     other = "so that it is not replaced; name another folder"
     if not is_complete(folder):
-        raise TakenError(f"{folder} exists and is no run folder, {other}.")
+        raise TakenError(f"{folder} exists and is not a run folder, {other}.")
     names = {Path(name).parts[0] for name in read_checksums(folder)} | {CHECKSUMS, *LATER, _OLD_LOCK, REPLACED}
     for path in folder.iterdir():
         if path.name not in names and not is_scratch(path):
@@ -194,7 +194,7 @@ def _tidy(part: Path, name: str = "") -> None:
 def _refuse_links(part: Path) -> None:
     """Write nothing through a link: a folder may come from elsewhere."""
     if path := next((path for path in part.rglob("*") if path.is_symlink()), None):
-        raise TakenError(f"{path} is a symbolic link, which is not followed here; put the thing in its place.")
+        raise TakenError(f"{path} is a symbolic link, which is not followed here; replace it by the file itself.")
 
 
 def _remove(path: Path) -> None:

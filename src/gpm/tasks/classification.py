@@ -46,7 +46,9 @@ class ClassTask:
         if len(classes) < 2:
             raise GpmError(f"All labelled instances are of class {present}; there is nothing to tell apart.")
         if unknown := sorted(set(present) - set(classes)):
-            raise GpmError(f"An instance is of class {unknown[0]}, which the model does not know; it knows {classes}.")
+            raise GpmError(
+                f"An instance is of class {unknown[0]}, which is not a class of the model; its classes are {classes}."
+            )
         indices = np.where(labels >= 0, np.searchsorted(classes, labels), -1)
         return cls(classes, False, metric, smoothing, torch.from_numpy(indices.astype(np.int64)))
 

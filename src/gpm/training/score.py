@@ -84,7 +84,7 @@ def score_run(job: Job, run: Run, trained: Trained) -> None:
     if len(ids) <= MOST_PREDICTIONS:
         run.describe(ids, logits.get("target", logits["test"])).save(run.folder / PREDICTIONS)
     else:
-        _log.info(f"predictions of more than {MOST_PREDICTIONS:,} instances are not kept; see gpm predict --shard")
+        _log.info(f"predictions of more than {MOST_PREDICTIONS:,} instances are not saved; use gpm predict --shard")
     content = _make_result(job, run, trained, scores)
     paper = job.recipe.beside_paper(run.config)
     write_card(run, content, paper, job.recipe.note)
@@ -129,7 +129,7 @@ def _report(job: Job, run: Run, trained: Trained, content: dict[str, Any], paper
     spent = f"(epoch {content['best_epoch']} of {content['epochs']}, {content['train_seconds']:.0f} s)"
     _log.info("%s %s: %s %s%s", run.data.title, kind.title, figures, spent, paper)
     if trained.times.seconds["total"]:
-        _log.info("time of the steps: %s", trained.times.describe(job.workers, job.world.size))
+        _log.info("step time: %s", trained.times.describe(job.workers, job.world.size))
     if len(test) > 3:
         _log.info("test: %s", show_scores(test))
     if other := content.get("other"):

@@ -75,7 +75,7 @@ def test_a_pyg_file_whose_number_of_nodes_is_none(tmp_path: Path, count: Any) ->
     data = Data(edge_index=torch.tensor([[0, 1], [1, 0]]))
     data.num_nodes = count
     torch.save(data, tmp_path / "data.pt")
-    with pytest.raises(GpmError, match=r"data\.pt says that num_nodes is .*, which is no number of nodes"):
+    with pytest.raises(GpmError, match=r"data\.pt says that num_nodes is .*, which does not match its nodes"):
         load_graph(tmp_path / "data.pt")
 
 
@@ -213,7 +213,7 @@ def test_a_split_with_a_broken_header_of_an_array(copy: Path) -> None:
         for name, content in entries.items():
             archive.writestr(name, content)
     write_checksums(copy)
-    with pytest.raises(GpmError, match=r"split\.npz is no archive that can be read"):
+    with pytest.raises(GpmError, match=r"split\.npz is not a readable archive"):
         Run.open(copy).evaluate()
     assert main(["doctor", str(copy)]) == 2
 
@@ -234,7 +234,7 @@ def test_classes_that_the_labels_do_not_have(copy: Path) -> None:
     facts["classes"][-1] += 1
     (copy / "model.json").write_text(json.dumps(facts))
     write_checksums(copy)
-    with pytest.raises(GpmError, match="is of class 20, which the model does not know"):
+    with pytest.raises(GpmError, match="is of class 20, which is not a class of the model"):
         Run.open(copy).evaluate()
     assert main(["doctor", str(copy)]) == 2
 

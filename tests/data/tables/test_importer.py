@@ -212,7 +212,8 @@ def test_what_is_new_in_other_tables_is_said(imported: Path, tmp_path: Path) -> 
     said = "\n".join(_facts(folder)["unseen"])
     for words in (
         "nodes.csv: not read, because training had no such column: 'shoe'.", "'since'", "'violet' (1)",
-        "nodes.csv, line 2: 'fish' in column 'pet' is not a known class.", "'later' in column 'part' is not a split",
+        "nodes.csv, line 2: 'fish' in column 'pet' is not a class of the training data.",
+        "'later' in column 'part' is not a split",
     ):  # fmt: skip
         assert words in said
     assert len(_facts(folder)["unseen"]) == 5

@@ -65,7 +65,9 @@ def test_known_classes_keep_their_numbers(base: Any, tmp_path: Path) -> None:
     known = {"kind": "classes", "classes": ["a", "b", "c"], "targets": ["y"]}
     column = {"y": Column("target", "category")}
     assert read_targets(_table(base, y=["c", "", "a"]), column, known=known).y.tolist() == [2, -1, 0]
-    with pytest.raises(GpmError, match=r"line 3: 'd' in column 'y' is not a known class\. The classes are a, b, c\."):
+    with pytest.raises(
+        GpmError, match=r"line 3: 'd' in column 'y' is not a class of the training data\. The classes are a, b, c\."
+    ):
         read_targets(_csv(base, tmp_path, "id,y\n1,a\n2,d\n"), column, known=known)
     with pytest.raises(GpmError, match=r"targets y \(values\) are not those that the model was trained on, y \(cl"):
         read_targets(_table(base, y=["1"]), {"y": Column("target", "number")}, known=known)

@@ -69,7 +69,7 @@ def test_where_nothing_can_be_kept_it_is_found_each_time(caplog: pytest.LogCaptu
     for _ in range(2):
         np.testing.assert_array_equal(keep_positions(graph, "rwse-3", 3, find), find.found)
     assert find.times == 2
-    assert "positional embeddings are not cached: cannot write" in caplog.text
+    assert "positional embeddings are not cached: Cannot write" in caplog.text
 
 
 def test_the_oldest_give_way(monkeypatch: pytest.MonkeyPatch) -> None:

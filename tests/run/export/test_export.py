@@ -359,7 +359,7 @@ def test_an_export_that_is_interrupted_or_cannot_be_written_leaves_nothing(
     out = tmp_path / "new" / "model.pt2"
     with monkeypatch.context() as patch:
         patch.setattr(Path, "write_bytes", full)
-        with pytest.raises(GpmError, match=r"cannot write .*model.pt2: No space left on device"):
+        with pytest.raises(GpmError, match=r"Cannot write .*model.pt2: No space left on device"):
             export_run(exported / "run", out, check=3)
     monkeypatch.setattr(export, "_compare", stop)
     with pytest.raises(KeyboardInterrupt):
@@ -400,7 +400,7 @@ def test_what_is_not_an_instance_is_a_mistake(exported: Path) -> None:
     run = Run.open(exported / "run")
     with pytest.raises(GpmError, match="Name at least one instance"):
         make_inputs(run, [])
-    with pytest.raises(GpmError, match="no node is named 'n99'"):
+    with pytest.raises(GpmError, match="No node is named 'n99'"):
         make_inputs(run, ["n99"])
     with pytest.raises(GpmError, match=r"patterns must lie between 3 .* and the pool's 8, got 9"):
         make_inputs(run, ["n1"], patterns=9)

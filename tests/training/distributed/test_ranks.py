@@ -155,7 +155,7 @@ def test_a_mistake_that_shows_late_is_told_once_too(tmp_path: Path) -> None:
         ({"nodes": 0}, "machines must be at least 1, got 0"),
         ({"machines": 2}, "2 machines must know where to meet: set MASTER_ADDR"),
         ({"nodes": "2"}, "2 machines must know where to meet: set MASTER_ADDR"),
-        ({"devices": 2, "device": "mps"}, "device 'mps' is not available|cannot share one mps"),
+        ({"devices": 2, "device": "mps"}, "Device 'mps' is not available|cannot share one mps"),
         ({"strategy": "dpd"}, "strategy must be one of ddp, fsdp, got 'dpd'"),
         ({"model": "gcn", "accumulate": 2}, "accumulate is for the pattern machine; leave it out for gcn"),
     ],

@@ -288,7 +288,7 @@ def test_the_command_predicts(machine: None, tmp_path: Path, capsys: pytest.Capt
         main([*words.split(), "--pool", "12", "--batch", "16", "--devices", "2", "--memory", "4", "-o", str(out)]) == 0
     )
     printed = capsys.readouterr().out
-    assert all(word in printed for word in ("memory of a rank", "steps/s", "epoch", "It fits", "bandwidth"))
+    assert all(word in printed for word in ("memory per rank", "steps/s", "epoch", "It fits", "bandwidth"))
     found = json.loads(out.read_text())
     assert found["options"]["size"] == "xs"
     assert found["instances_at_once"] == 8

@@ -199,7 +199,7 @@ def test_a_database_of_something_else_is_refused_and_left_alone(tmp_path: Path) 
         base.execute("CREATE TABLE mine (a)")
         base.commit()
     before = (tmp_path / FILE).read_bytes()
-    with pytest.raises(GpmError, match=r"holds something else than a study"), open_study(tmp_path, FACTS, SPACE, True):
+    with pytest.raises(GpmError, match=r"is not a study"), open_study(tmp_path, FACTS, SPACE, True):
         pass
     assert (tmp_path / FILE).read_bytes() == before
 

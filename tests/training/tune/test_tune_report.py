@@ -73,7 +73,7 @@ def test_each_trial_is_told_in_a_line(report: Report) -> None:
 def test_the_summary_says_what_mattered(report: Report) -> None:
     told = report.summary()
     assert told[0].startswith("13 trials (11 trained, 1 pruned, 1 failed); best validation ")
-    assert "; it began with " in told[0]
+    assert "; the given options had " in told[0]
     assert told[-1].startswith("importance: lr ")
 
 

@@ -121,5 +121,5 @@ def _read_classes(table: Table, name: str, classes: list[str]) -> NDArray[np.int
             if (index < 0).any():
                 where, cell = first_cell(table, read, "k < 0")
                 near = nearest(cell, classes) or f" The classes are {', '.join(classes[:10])}."
-                raise GpmError(f"{where}: {cell[:60]!r} in column {name!r} is not a known class.{near}")
+                raise GpmError(f"{where}: {cell[:60]!r} in column {name!r} is not a class of the training data.{near}")
     return y

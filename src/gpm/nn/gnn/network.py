@@ -146,5 +146,5 @@ def _check_attention(part: Subgraph) -> None:
     if part.num_graphs * largest**2 > MOST_PAIRS:
         raise GpmError(
             f"gps attends from every node to every other: {part.num_graphs:,} graphs of up to {largest:,} nodes at a "
-            "time are too many; lower batch, or choose another model."
+            "time are too many; lower --batch, or choose another model."
         )

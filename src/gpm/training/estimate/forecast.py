@@ -48,11 +48,11 @@ class Plan:
     def verdict(self) -> str:
         needed, there = self.found.memory.total / GB, self.memory / GB
         if self.fits:
-            return f"It fits: {needed:.2f} GB of the {there:.2f} GB that a rank may take."
-        begin = f"It does not fit: a rank needs {needed:.2f} GB and may take {there:.2f} GB"
+            return f"It fits: a rank needs {needed:.2f} GB of {there:.2f} GB."
+        begin = f"It does not fit: a rank needs {needed:.2f} GB and has {there:.2f} GB"
         if self.remedy is None:
-            return f"{begin}; no flag makes it fit, not even a smaller model in more parts."
-        instead = f", and so would --batch {self.batch}, which is another training" if self.batch else ""
+            return f"{begin}; no flag makes it fit, not even a smaller model with more micro-batches."
+        instead = f", and so would --batch {self.batch}, which changes the training" if self.batch else ""
         total = self.remedy.found.memory.total
         return f"{begin}; {self.remedy.flags} would make it fit, with {total / GB:.2f} GB{instead}."
 
@@ -77,7 +77,7 @@ class Plan:
 
     def _describe_memory(self) -> list[str]:
         memory, config = self.found.memory, self.found.subject.config
-        files = f"; {show_bytes(memory.files)} in files, mapped and not needed in memory" if memory.files else ""
+        files = f"; {show_bytes(memory.files)} in mapped files, not counted" if memory.files else ""
         target = " and as many of the target" if config.adapt != "none" else ""
         rows = [
             ("process", memory.process, "Python, torch and Lightning" if self.found.team.device == "cpu" else "CUDA"),
@@ -85,9 +85,9 @@ class Plan:
             ("weights", memory.weights, "with gradients and the state of AdamW"),
             *([("averaged", memory.averaged, "weights")] if memory.averaged else []),
             ("step", memory.step, f"{self.found.instances:,} instances{target} x {config.patterns} patterns"),
-            ("validation", memory.reading, "at another time than a step: the larger of the two counts"),
+            ("validation", memory.reading, "not at the same time as a step; the larger of the two counts"),
         ]
-        head = f"memory of a rank  {show_bytes(memory.total)} of {show_bytes(self.memory)}"
+        head = f"memory per rank   {show_bytes(memory.total)} of {show_bytes(self.memory)}"
         return [head, *(f"  {name:<14}  {show_bytes(size):>9}  {about}" for name, size, about in rows)]
 
     def _describe_times(self) -> list[str]:
@@ -157,7 +157,7 @@ def _find_memory(team: Team) -> float:
     if team.device == "cpu":
         return available_bytes() / team.devices
     if not torch.cuda.is_available():
-        raise GpmError("There is no GPU here; say how much memory one has, as in --memory 80.")
+        raise GpmError("There is no GPU here; give its memory in GB, as in --memory 80.")
     return float(torch.cuda.get_device_properties(0).total_memory)
 
 

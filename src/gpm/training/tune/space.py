@@ -112,7 +112,7 @@ class Space:
         options = {}
         for name, entry in self.entries.items():
             if name not in stored:
-                raise GpmError(f"a trial has no {name}")
+                raise GpmError(f"it has no {name}")
             try:
                 options[name] = entry.decode(stored[name])
             except GpmError as error:

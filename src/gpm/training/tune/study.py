@@ -150,7 +150,7 @@ def _check_file(path: Path) -> None:
     except sqlite3.Error as error:
         raise GpmError(f"{path} cannot be read as an SQLite file ({error}); {LATER}.") from None
     if not {"studies", "trials", "version_info"} <= tables:
-        raise GpmError(f"{path} holds something else than a study; {LATER}.")
+        raise GpmError(f"{path} is not a study; {LATER}.")
 
 
 def _compare(folder: Path, stored: Any, facts: Facts) -> None:

@@ -74,7 +74,7 @@ class Report:
         if best is None or best.value is None:
             return None
         config, first = options_of(self.space, best, self.base), self.first
-        begun = "" if first is None or first.value is None else f", where it began with {self.show(first.value)}"
+        begun = "" if first is None or first.value is None else f" (given options: {self.show(first.value)})"
         note = (
             f"Chosen by gpm tune among {self.counts()} by the validation {METRICS[config.metric].title}: "
             f"{self.show(best.value)} at epoch {best.user_attrs.get('epoch')} of trial {best.number + 1}{begun}. "
@@ -106,7 +106,7 @@ class Report:
         if best is None or best.value is None:
             return []
         title = METRICS[self.base.metric].title
-        begun = "" if first is None or first.value is None else f"; it began with {self.show(first.value)}"
+        begun = "" if first is None or first.value is None else f"; the given options had {self.show(first.value)}"
         lines = [
             f"{self.counts()}; best validation {title} {self.show(best.value)} in trial {best.number + 1}{begun}",
             f"chosen: {self.changes(best)}",
