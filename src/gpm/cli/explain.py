@@ -43,7 +43,7 @@ def explain_run(
             left-out, gradient, or attention (of the class token).
         target: Class to explain. Default: the predicted one.
         draws: Redraws of all patterns, to estimate the spread of the scores.
-        room: Maximum number of nodes to draw around the explained one.
+        room: Nodes to draw. Neighbours are added to those of the patterns up to this number.
         part: With --all, the split.
         most: With --all, the maximum number of instances.
         on: Other data than the run was trained on: a graph folder; the tables of edges, nodes and graphs, in this

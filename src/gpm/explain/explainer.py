@@ -43,7 +43,7 @@ def explain(
         method: banzhaf, attention, left-out or gradient, as `gpm.explain.attribution` describes them; auto is banzhaf.
         target: The class to explain; by default the predicted one.
         draws: Number of times all patterns are drawn again, to measure the spread of scores and how far they agree.
-        room: Maximum number of nodes to draw around the explained one.
+        room: Nodes to draw. Neighbours are added to those of the patterns up to this number.
     """
     if not 1 <= whole_number(top, "top") <= MOST_PATTERNS:
         raise GpmError(f"top must lie between 1 and {MOST_PATTERNS}, got {top}.")
