@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt
 
 .PHONY: setup demo test test-slow lint style bench bench-walks bench-model bench-graphs bench-import bench-compare bench-explain \
-	bench-trust bench-scale bench-shift docs clean
+	bench-trust bench-scale bench-shift bench-board docs clean
 
 setup: .venv/.ready
 
@@ -91,6 +91,11 @@ bench-compare: setup
 bench-explain: setup
 	@$(BIN)/python benchmarks/explain.py all
 	@$(BIN)/python benchmarks/table.py
+
+# Hours of training on one core: plain gpm train beside other models on many datasets; a second call resumes the first.
+bench-board: setup
+	@OMP_NUM_THREADS=1 $(BIN)/python benchmarks/board.py run
+	@$(BIN)/python benchmarks/board.py table
 
 .venv/.docs-ready: .venv/.ready
 	@$(PIP) --editable ".[docs]"

@@ -54,6 +54,8 @@ class ReferenceModel:
         if self.model.marks is not None:
             assert patterns.marks is not None
             x = x + self.model.marks[patterns.marks.long().view(batch * slots, positions)]
+        if self.model.input_map.label is not None:
+            x = x + self.find_labels(patterns, table).view(batch * slots, positions, -1) @ self.model.input_map.label
         encoded = self.encode_semantic(x, there)
         if self.model.anonymous is not None:
             encoded = encoded + self.model.anonymous.weight * self.encode_anonymous(walks, patterns)
@@ -61,10 +63,61 @@ class ReferenceModel:
         if isinstance(self.model, LinkPatternMachine):
             assert patterns.sides is not None
             return self.score_links(encoded, patterns.sides)
-        pooled, weights = self.attend_patterns(encoded, patterns.shares)
-        if self.model.options.readout == "sum" and patterns.sizes is not None:
+        shares, weight = patterns.shares, torch.ones(batch, slots)
+        summed = self.model.options.readout == "sum"
+        if self.model.expected is not None:
+            tokens = self.encode_expected(patterns)  # (B, K, d)
+            encoded, ones = torch.cat([encoded, tokens], 1), torch.ones(tokens.shape[:2])
+            even = summed and shares is not None  # then shares weigh the readout, and attention is even
+            weight = torch.cat([weight if even else weight * self.model.drawn / slots, ones], 1)
+            shares = None if shares is None else torch.cat([shares * self.model.drawn, ones], 1)
+        if not summed or shares is None:
+            shares = weight
+        pooled, weights = self.attend_patterns(encoded, shares / shares.sum(1, keepdim=True), weight)
+        if summed and patterns.sizes is not None:
             pooled = pooled * patterns.sizes[:, None] / self.model.size
-        return Output(self.model.head(pooled), pooled, weights)
+        logits = self.model.head(pooled)
+        return Output(logits if self.model.expected is None else logits + self.add_linear(patterns), pooled, weights)
+
+    def find_labels(self, patterns: Patterns, table: FeatureTable) -> Tensor:
+        """The known label at every position `[B, M, S, c]`: zeros past the end, and where a node is the instance."""
+        assert table.label is not None
+        assert patterns.own is not None
+        rows = table.label[patterns.nodes.long().clamp(min=0)]
+        hidden = (patterns.nodes < 0) | (patterns.nodes == patterns.own[:, None, None])
+        return rows.masked_fill(hidden[..., None], 0.0)
+
+    def standardise(self, patterns: Patterns) -> Tensor:
+        """What is known exactly `[B, D]`, number by number; unknown is 0."""
+        expected = self.model.expected
+        assert expected is not None
+        assert patterns.expected is not None
+        rows = [
+            [
+                0.0 if math.isnan(v) else max(-8.0, min(8.0, (v - m) * s))
+                for v, m, s in zip(row, expected.shift.tolist(), expected.scale.tolist(), strict=True)
+            ]
+            for row in patterns.expected.tolist()
+        ]
+        return torch.tensor(rows)
+
+    def encode_expected(self, patterns: Patterns) -> Tensor:
+        """A token per group of columns: `[B, K, d]`."""
+        expected, values = self.model.expected, self.standardise(patterns)
+        assert expected is not None
+        tokens, first = [], 0
+        for size, map_ in zip(expected.sizes, expected.maps, strict=True):
+            tokens.append(values[:, first : first + size] @ map_.weight.T + map_.bias)
+            first += size
+        return torch.stack(tokens, 1)
+
+    def add_linear(self, patterns: Patterns) -> Tensor:
+        """The linear part `[B, C]`."""
+        expected = self.model.expected
+        assert expected is not None
+        if expected.gain is None:
+            return torch.zeros(())
+        return expected.gain * (self.standardise(patterns) @ expected.weight + expected.intercept)
 
     def map_inputs(self, walks: Tensor, crossed: Tensor, table: FeatureTable) -> Tensor:
         """`[x || e || pe] W + b` at every position: `[W, S, d]`."""
@@ -137,34 +190,43 @@ class ReferenceModel:
         read = torch.cat([product, total], 1) if joint else product
         return Output(self.model.head(read), total, None)
 
-    def attend_all(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def attend_all(self, x: Tensor, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """All layers of the machine, `[B, M, d]` to the same, and the attention of the last `[B, H, M, M]`."""
         everywhere = torch.ones(x.shape[:2], dtype=torch.bool)
         for layer in self.model.machine.layers:
-            joined, attention = attend(layer.qkv(layer.norm(x)), layer.heads, everywhere)
+            joined, attention = attend(layer.qkv(layer.norm(x)), layer.heads, everywhere, weight)
             x = x + layer.out(joined)
             x = x + layer.shrink(layer.grow(layer.feed_norm(x)).relu())
         return x, attention
 
-    def attend_patterns(self, x: Tensor, shares: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """The machine: `[B, M, d]` to instances `[B, d]` and the weights of their patterns `[B, M]`."""
+    def attend_patterns(
+        self, x: Tensor, shares: Tensor | None = None, weight: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """The machine: `[B, M, d]` to instances `[B, d]` and the weights of their patterns `[B, M]`.
+
+        A pattern of weight w counts like w equal patterns; `shares` weigh the readout, with sum 1.
+        """
         machine = self.model.machine
+        weight = torch.ones(x.shape[:2]) if weight is None else weight
+        shares = weight / weight.sum(1, keepdim=True) if shares is None else shares
+        inner = weight
         if machine.token is not None:
             x = torch.cat([machine.token.expand(len(x), 1, -1), x], 1)
-        x, attention = self.attend_all(x)
+            inner = functional.pad(weight, (1, 0), value=1.0)
+        x, attention = self.attend_all(x, inner)
         if machine.each and machine.query is None:
-            shares = torch.full(x.shape[:2], 1 / x.shape[1]) if shares is None else shares
             each = zip(shares.unbind(1), x.unbind(1), strict=True)
             return sum((share[:, None] * machine.norm(pattern) for share, pattern in each), start=torch.zeros(())), None
         weights = None
         if machine.token is None:
-            body, pooled = x, x.mean(1)
+            body, pooled = x, (weight[:, :, None] * x).sum(1) / weight.sum(1, keepdim=True)
         else:
             body, pooled = x[:, 1:], x[:, 0]
             weights = attention[:, :, 0, 1:].mean(1)
             weights = weights / weights.sum(1, keepdim=True)
         if machine.query is not None:
-            weights = (body @ machine.query / math.sqrt(body.shape[-1])).softmax(-1)
+            weights = weight * (body @ machine.query / math.sqrt(body.shape[-1])).exp()
+            weights = weights / weights.sum(1, keepdim=True)
             pooled = pooled + (weights[:, :, None] * body).sum(1)
         return machine.norm(pooled), weights
 
@@ -219,11 +281,17 @@ def find_shape_rows(vocabulary: ShapeVocabulary, patterns: Patterns) -> list[int
     return [own.get(key, int(row)) for key, row in zip(keys.tolist(), shared, strict=True)]
 
 
-def attend(qkv: Tensor, heads: int, there: Tensor) -> tuple[Tensor, Tensor]:
-    """Attention among the positions that are there: `[W, S, 3d]` to `[W, S, d]`, and its weights `[W, H, S, S]`."""
+def attend(qkv: Tensor, heads: int, there: Tensor, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Attention among the positions that are there: `[W, S, 3d]` to `[W, S, d]`, and its weights `[W, H, S, S]`.
+
+    A position of weight w `[W, S]` counts like w equal ones.
+    """
     q, k, v = (t.unflatten(-1, (heads, -1)).transpose(1, 2) for t in qkv.chunk(3, -1))
     scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
     attention = scores.masked_fill(~there[:, None, None, :], -math.inf).softmax(-1)
+    if weight is not None:
+        attention = attention * weight[:, None, None]
+        attention = attention / attention.sum(-1, keepdim=True)
     return (attention @ v).transpose(1, 2).flatten(2), attention
 
 

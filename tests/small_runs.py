@@ -14,6 +14,7 @@ from tests.conftest import _alone
 
 NODES, GRAPHS = 160, 60
 SMALL: dict[str, Any] = {
+    "preset": "plain",
     "width": 8, "heads": 2, "lengths": [0, 1, 2], "patterns": 6, "pool": 12, "batch": 64, "epochs": 2, "warmup": 2,
     "split": "50/30/20",
 }  # fmt: skip

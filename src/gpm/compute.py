@@ -77,6 +77,13 @@ def count_threads() -> int:
         return int(numba.get_num_threads())
 
 
+def usual_threads(processes: int) -> int:
+    """Return the threads of each of some processes that train together: for one, torch's number (OMP_NUM_THREADS)."""
+    import torch
+
+    return torch.get_num_threads() if processes == 1 else max(1, (os.cpu_count() or 1) // processes)
+
+
 def set_threads(count: int) -> None:
     """Compute with so many threads, here and in torch."""
     import torch

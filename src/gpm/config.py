@@ -72,7 +72,7 @@ class ModelOptions(Options):
     width: int | None = option(None, "Width of every embedding. Default: that of --size.", 1, 65_536)
     layers: int | None = option(
         None, "Transformer layers over patterns. Default: those of --size. For a baseline, message-passing layers, "
-        "where 1 means 2, or 4 for graphs.", 1, 1000,
+        "where 1 means 2, or 4 for graphs, or 8 for gcnii.", 1, 1000,
     )  # fmt: skip
     heads: int | None = option(None, "Attention heads over patterns. Default: those of --size.", 1, 1024)
     ffn: float = option(2.0, "Feed-forward width of the transformer, as a multiple of the width.", 0.01, 64)
@@ -107,6 +107,21 @@ class ModelOptions(Options):
         "(closed non-backtracking walks by length).",
     )  # fmt: skip
     pe_dim: int = option(8, "Columns of the positional embedding.", 1, 1024)
+    expected: int = option(
+        0, "Steps of expected patterns: the exact mean of the features over all walks of 0, 1, ... up to this many "
+        "steps, a token each. 0: none.", 0, 8,
+    )  # fmt: skip
+    labels: Literal["auto", "on", "off"] = option(
+        "off", "Known labels as inputs: nodes on a walk carry the label that they have in the training split, and a "
+        "token has the mean of the known labels around a node. A node's own label is never shown to it.",
+    )  # fmt: skip
+    structure: bool = option(
+        False, "Add a token with the degree, core number, clustering and return probabilities of a node."
+    )
+    position: int = option(0, "Add a token with this many Laplacian eigenvectors. 0: none. For nodes.", 0, 1024)
+    linear: bool = option(
+        False, "Add a linear model of the expected patterns to the logits. It is fitted in closed form before training."
+    )
     readout: Literal["mean", "class", "sum"] = option(
         "mean", "Readout of an instance: the mean of its patterns, a learned class token (whose attention weighs the "
         "patterns), or, for graphs, the mean times the number of nodes (sum).",
@@ -121,21 +136,39 @@ class ModelOptions(Options):
     )  # fmt: skip
     dropout: float = option(0.3, "Dropout on patterns, inside the transformer and before the head.", 0, 0.99)
     feature_dropout: float = option(0.0, "Dropout on the entries of node features.", 0, 0.99)
+    gnn_norm: Literal["auto", "none", "batch", "layer"] = option(
+        "auto", "Baselines only: norm after each layer. auto: batch for graphs, none for nodes and links."
+    )
+    gnn_residual: Literal["auto", "none", "identity", "linear"] = option(
+        "auto", "Baselines only: add the input of a layer to its output, as it is (identity) or after a linear map of "
+        "its own, before the norm (linear). auto: linear for nodes, identity for links, none for graphs.",
+    )  # fmt: skip
+    gnn_jump: Literal["none", "cat", "max"] = option(
+        "none", "Baselines only: jumping knowledge. The head reads the outputs of all layers, concatenated (cat) or by "
+        "their maximum (max), instead of the last one.",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class TrainOptions(Options):
     """Training"""
 
+    preset: Literal["auto", "fast", "best", "plain"] = option(
+        "auto", "How to choose the options that are not given, where there is no recipe: from the data (auto), for a "
+        "quick result (fast), for a long training (best), or the fixed defaults (plain).",
+    )  # fmt: skip
     seed: int = option(0, "Seed of the split, the weights, the patterns and the dropout.", 0, 2**63 - 1)
     split: str = option(
-        "auto", "public (the split published with the dataset), or shares of train, validation and test such as "
-        "60/20/20; for graphs also folds such as 10-fold (--seed chooses one) and, for molecules, scaffold. auto takes "
-        "the usual split of the dataset.",
+        "auto", "given (your own split: masks or a split column), public (the split published with the dataset), or "
+        "shares of train, validation and test such as 60/20/20; for graphs also folds such as 10-fold (--seed chooses "
+        "one) and, for molecules, scaffold. auto takes your own split or the usual one of the dataset.",
     )  # fmt: skip
     metric: Literal[
         "auto", "accuracy", "roc_auc", "f1", "mae", "rmse", "hits@20", "hits@50", "hits@100", "mrr", "ap"
-    ] = option("auto", "Metric to report and to select epochs by. auto takes the usual metric of the dataset.")
+    ] = option(
+        "auto", "Metric to report and to select epochs by. auto takes the usual metric of the dataset; for your own "
+        "data in which fewer than a tenth are of some class, ap (two classes) or f1 (more).",
+    )  # fmt: skip
     select: Literal["metric", "loss"] = option(
         "metric", "Keep the epoch with the best validation metric, or with the lowest, less noisy validation loss."
     )
@@ -151,6 +184,14 @@ class TrainOptions(Options):
     )
     warmup: int = option(100, "Steps of linear warm-up, at most a fifth of all steps.", 0, 10_000_000)
     decay: float = option(0.01, "Weight decay.", 0, 100)
+    loss: Literal["cross_entropy", "focal"] = option(
+        "cross_entropy", "Loss of classes and yes-or-no labels: cross_entropy, or focal (gamma 2), in which instances "
+        "that are predicted well count less.",
+    )  # fmt: skip
+    class_weight: Literal["none", "balanced"] = option(
+        "none", "Weight of a class in the loss: none (every instance counts the same) or balanced (every class counts "
+        "the same, as often as it occurs in the training split).",
+    )  # fmt: skip
     smoothing: float = option(0.05, "Label smoothing.", 0, 0.99)
     clip: float = option(1.0, "Maximum norm of the gradient.", 1e-9, 1e9)
     average: int = option(0, "Average the weights over about this many last epochs. 0: no averaging.", 0, 1_000_000)
@@ -197,15 +238,20 @@ class TaskOptions(Options):
         "strict", "Link prediction: strict (held-out edges are visible nowhere) or paper (that of the published "
         "figures: test edges are visible to the walks, which flatters the result).",
     )  # fmt: skip
+    bipartite: Literal["auto", "yes", "no"] = option(
+        "auto", "Link prediction: the graph has two sides, such as users and items, so that non-edges and "
+        "recommendations are pairs of a node of one side and one of the other. auto finds out.",
+    )  # fmt: skip
     smiles: str = option("", "Column of a table of molecules that holds the SMILES.")
     target: str = option("", "Column of a table to predict, or several, separated by commas.")
     target_graph: str = option(
         "", "Graph to use the model on: the name of a dataset, a graph folder or a PyG file. The model learns from the "
         "labels of the first graph and is tested on this one.",
     )  # fmt: skip
-    model: Literal["gpm", "gcn", "gat", "sage", "gin", "appnp", "gps", "mlp"] = option(
-        "gpm", "The pattern machine (gpm), or a baseline on the same data; mlp is the one that sees no edges."
-    )
+    model: Literal["gpm", "gcn", "gat", "sage", "gin", "gcnii", "appnp", "gps", "mlp"] = option(
+        "gpm", "The pattern machine (gpm), or a baseline on the same data; mlp is the one that sees no edges. A "
+        "baseline for nodes has defaults of its own for training, such as full batches: see docs/baselines.md.",
+    )  # fmt: skip
     hide: bool = option(
         True, "Hide the links of a training batch from a baseline's messages, as walks never cross their own link."
     )
@@ -276,13 +322,15 @@ class Config(TaskOptions, ShiftOptions, TrainOptions, ModelOptions, PatternOptio
 class OutputOptions(Options):
     """Output"""
 
-    out: Path | None = option(None, "Run folder. Default: a new folder in runs.")
+    out: Path | None = option(
+        None, "Run folder. Default: a new folder in runs, named after the data: that of bank/edges.csv is runs/bank."
+    )
     seeds: int = option(1, "Number of runs with consecutive seeds, starting at --seed.", 1)
     folds: int = option(0, "Number of folds for cross-validation, at least 3. 0: none.", 0, 100)
     resume: Path | None = option(None, "Resume an interrupted run. The result is the same as without interruption.")
     track: Tracker = option("none", "Also log to TensorBoard, Weights & Biases or MLflow.")
     result: Path | None = option(None, "Also write the scores, over all seeds, to this JSON file.")
-    baselines: bool = option(False, "Also score the majority class and a network without edges. For node classes.")
+    baselines: bool = option(False, "Also compare with boosted trees, gcn, sage and mlp, trained on the same split.")
     overwrite: bool = option(False, "Replace an existing run folder when the new run is complete.")
     quiet: bool = option(False, "Show no progress bar.")
 
@@ -294,7 +342,14 @@ class TableOptions(Options):
     nodes: Any = option(None, "Table with a row per node: id, features, labels.")
     graphs: Any = option(None, "Table with a row per graph: name, labels.")
     graph: str = option("", "Column with the graph that a row belongs to.")
+    from_column: str = option("", "Column of the edges with the node where an edge starts. Default: by its name.")
+    to_column: str = option("", "Column of the edges with the node where an edge ends. Default: by its name.")
+    id_column: str = option("", "Column of the nodes with the id that edges use. Default: by its name.")
     directed: bool = option(False, "Edges have a direction. Default: each edge goes both ways.")
+    negatives: Any = option(
+        None, "Link prediction: table of node pairs without an edge, to validate and test with. A split column may say "
+        "val or test. Default: as many non-edges as edges, drawn at random.",
+    )  # fmt: skip
     unlisted: Literal["", "error", "add", "drop"] = option(
         "", "Edge endpoints that the table of nodes does not list: stop with an error, add the node, or drop the edge."
     )

@@ -27,7 +27,7 @@ _FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _FIRST_U, _SECOND_U, GOLDEN_U = np.uint64(_FIRST), np.uint64(_SECOND), np.uint64(GOLDEN)
 _S30, _S27, _S31 = np.uint64(30), np.uint64(27), np.uint64(31)
 
-WALK, GRAPH_START, POOL, TRAINING_STEP = 0, 1, 2, 3  # purposes of keys: separate streams under one seed
+WALK, GRAPH_START, POOL, TRAINING_STEP, LABEL_HIDING = 0, 1, 2, 3, 4  # purposes of keys: a stream each
 
 
 def signed(bits: int) -> int:

@@ -206,7 +206,7 @@ def test_a_reader_that_leaves_is_no_error() -> None:
 
 HEAVY = (
     "torch", "torch_geometric", "lightning", "torchmetrics", "numba", "scipy", "pandas", "networkx", "duckdb",
-    "matplotlib",
+    "matplotlib", "sklearn",
 )  # fmt: skip
 
 

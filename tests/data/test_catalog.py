@@ -10,6 +10,7 @@ from gpm.data import catalog, named_datasets
 from gpm.data.graph_data import load_graph_data
 from gpm.data.named_datasets import load_dataset
 from gpm.data.node_data import load_node_data
+from gpm.data.sources import load_task_data
 from gpm.data.splits import parse_fractions
 from gpm.io.cache import data_root
 
@@ -30,7 +31,7 @@ def test_every_name_has_a_loader() -> None:
 
     assert "karate" in catalog.CATALOG
     for name, entry in catalog.CATALOG.items():
-        assert entry.loader in ("ogb", "ogbl", "motifs", "random", "citations") or hasattr(
+        assert entry.loader in ("ogb", "ogbl", "motifs", "fraud", "random", "file") or hasattr(
             torch_geometric.datasets, entry.loader
         )
         assert catalog.spell(name) == name
@@ -41,7 +42,7 @@ def test_every_entry_says_how_it_is_used() -> None:
     for entry in catalog.CATALOG.values():
         assert entry.title
         assert entry.nodes
-        metrics = {"node": ("accuracy", "roc_auc"), "link": ("hits@20", "hits@50", "hits@100", "roc_auc")}
+        metrics = {"node": ("accuracy", "roc_auc", "ap"), "link": ("hits@20", "hits@50", "hits@100", "roc_auc")}
         assert entry.metric in metrics.get(entry.task, ("accuracy", "roc_auc", "mae", "rmse"))
         assert (entry.task == "graph") == (entry.graphs > 1)
         assert entry.split in ("public", "scaffold", "5-fold", "10-fold") or parse_fractions(entry.split)
@@ -170,6 +171,53 @@ def test_published_sizes(name: str, nodes: int, edges: int, features: int, class
     assert data.masks is None or data.masks.count == 10
 
 
+_FURTHER = [  # name, raw folder; published nodes, edges once they go both ways, features, classes, labelled nodes
+    ("reed98", "LINKXDataset/reed98", 962, 37624, 745, 2, 865),
+    ("airports-europe", "Airports/europe", 399, 11988, 0, 4, 399),
+    ("polblogs", "NetworkFiles", 1490, 33430, 0, 2, 1490),
+    ("uai", "NetworkFiles", 3067, 56616, 4973, 19, 3067),
+    ("chameleon-filtered", "WikipediaFiltered", 890, 17708, 2325, 5, 890),
+    ("imdb-movies", "IMDB", 4278 + 2081 + 5257, 34212, 3066, 3, 4278),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes", "edges", "features", "classes", "labelled"),
+    [pytest.param(row[0], *row[2:], marks=pytest.mark.needs(row[1]), id=row[0]) for row in _FURTHER],
+)
+@pytest.mark.usefixtures("raw_files", "_no_download")
+def test_published_sizes_of_networks(
+    name: str, nodes: int, edges: int, features: int, classes: int, labelled: int
+) -> None:
+    data = load_node_data(name)
+    graph = data.graph
+    assert (graph.num_nodes, graph.num_edges, data.num_classes) == (nodes, edges, classes)
+    assert (0 if graph.x is None else graph.x.shape[1]) == features  # the identity says nothing and is left out
+    assert np.count_nonzero(data.labels >= 0) == labelled
+    assert (catalog.CATALOG[name].nodes, graph.census.directed) == (nodes, False)
+    assert (data.masks is not None) == (data.split == "public")
+
+
+@pytest.mark.needs("IMDB")
+@pytest.mark.usefixtures("raw_files", "_no_download")
+def test_the_movies_keep_their_published_split() -> None:
+    split = load_node_data("imdb-movies").make_split(seed=0)
+    assert [len(split.train), len(split.val), len(split.test)] == [400, 400, 3478]
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes", "pairs"),
+    [("usair", 332, 2126), ("ns", 1589, 2742), ("yeast", 2375, 11693), ("celegans", 297, 2148)],
+)
+@pytest.mark.needs("LinkSets")
+@pytest.mark.usefixtures("raw_files")
+def test_published_sizes_of_link_sets(name: str, nodes: int, pairs: int) -> None:
+    data = load_task_data(name)
+    assert (data.level, data.metric, data.split) == ("link", "roc_auc", "85/5/10")
+    assert (data.graph.num_nodes, data.graph.num_edges, data.graph.x) == (nodes, 2 * pairs, None)
+    assert (catalog.CATALOG[name].nodes, data.graph.census.directed) == (nodes, False)
+
+
 _COLLECTIONS = [  # name, raw folder; published graphs, nodes, directed edges, features, classes
     ("mutag", "TUDataset/MUTAG", 188, 3371, 7442, 7, 2),
     ("enzymes", "TUDataset/ENZYMES", 600, 19580, 74564, 3, 6),
@@ -203,7 +251,7 @@ def _no_download(monkeypatch: pytest.MonkeyPatch) -> None:
     for loader in {
         entry.loader
         for entry in catalog.CATALOG.values()
-        if entry.root and not entry.loader.startswith(("ogb", "citations"))
+        if entry.root and not entry.loader.startswith(("ogb", "file"))
     }:
         monkeypatch.setattr(getattr(torch_geometric.datasets, loader), "download", refuse)
 

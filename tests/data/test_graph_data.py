@@ -111,7 +111,7 @@ def test_empty_graphs_are_left_out_and_named(caplog: pytest.LogCaptureFixture) -
     with caplog.at_level(logging.WARNING, "gpm"):
         data = build_graph_data(_rings(sizes, labels), "rings", masks=masks, groups=np.arange(len(sizes)))
     assert caplog.messages == ["rings: no nodes in 7 of 31 graphs, which are left out: 0, 3, 26, 27, 28 and 2 more."]
-    for kind in ("public", "80/10/10", "3-fold", "scaffold"):
+    for kind in ("given", "80/10/10", "3-fold", "scaffold"):
         assert _ids(data.make_split(0, kind)) == filled
     assert len(data.labels) == 31  # numbers of graphs stay what they are
     with pytest.raises(GpmError, match="All labelled graphs of rings are empty"):
@@ -153,10 +153,10 @@ def test_the_usual_split_follows_what_comes_with_the_data() -> None:
     masks = Masks(np.arange(10) < 6, np.arange(10) == 6, np.arange(10) > 6)
     assert _data(labels).split == "80/10/10"
     assert _data(labels, groups=labels).split == "scaffold"
-    public = _data(labels, masks=masks, groups=labels)
-    assert (public.split, public.make_split(3).name, public.make_split(3).test.tolist()) == (
-        "public",
-        "public",
+    given = _data(labels, masks=masks, groups=labels)
+    assert (given.split, given.make_split(3).name, given.make_split(3).test.tolist()) == (
+        "given",
+        "given",
         [7, 8, 9],
     )
     assert _data(labels, masks=masks, split="5-fold").split == "5-fold"
@@ -178,7 +178,10 @@ def test_impossible_splits_get_a_sentence() -> None:
         ("scaffold", "rings has no scaffolds; ask for shares"),
         ("2-fold", "2 folds are not possible"),
         ("20-fold", "10 labelled instances are too few for 20 folds"),
-        ("ten-fold", "Split 'ten-fold' must be public, scaffold, folds such as 10-fold, or shares such as 80/10/10"),
+        (
+            "ten-fold",
+            "Split 'ten-fold' must be given, public, scaffold, folds such as 10-fold, or shares such as 80/10/10",
+        ),
         ("99/1", "must be three shares"),
     ):
         with pytest.raises(GpmError, match=sentence):
@@ -193,7 +196,7 @@ def test_a_class_that_training_never_shows_is_named(caplog: pytest.LogCaptureFix
     with caplog.at_level(logging.WARNING, "gpm"):
         split = data.make_split(0)
     assert caplog.messages == [
-        "rings: classes in val or test but not in train of split 'public', which are never predicted: 2, 3."
+        "rings: classes in val or test but not in train of split 'given', which are never predicted: 2, 3."
     ]
     assert _ids(split) == list(range(7))
 

@@ -312,3 +312,12 @@ def test_tables_that_cannot_be_read_get_a_sentence(tmp_path: Path) -> None:
     for name, sentence in (("t.parquet", "cannot be read"), ("t.xlsx", "not a supported table"), ("n.csv", "no file")):
         with pytest.raises(GpmError, match=sentence):
             read_molecules(tmp_path / name)
+
+
+def test_columns_that_identify_a_molecule_are_kept_and_others_are_not(tmp_path: Path) -> None:
+    rows = ["Mol ID,name,SMILES,logp,weight,maker", "7,ethane,CC,1,30,acme", ",,CCC,2,44,acme", ",,xyz,,,"]
+    (tmp_path / "t.csv").write_text("\n".join(rows) + "\n")
+    data = load_molecules(tmp_path / "t.csv", target="logp")
+    assert data.name_instances(np.array([1, 0])) == {
+        "graph": [1, 0], "line": [3, 2], "SMILES": ["CCC", "CC"], "Mol ID": ["", "7"], "name": ["", "ethane"],
+    }  # fmt: skip

@@ -8,7 +8,9 @@ import torch
 from torch_geometric.data import Data
 
 from gpm import GpmError, Graph
+from gpm.__main__ import main
 from gpm.data.node_data import build_node_data, load_node_data
+from gpm.data.sources import load_task_data
 
 _RING = torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]])
 
@@ -37,29 +39,56 @@ def test_all_forms_of_a_graph_are_the_same_data(tmp_path: Path) -> None:
     assert load_node_data(tmp_path / "file.pt").title == "file"
 
 
-def test_masks_of_a_file_and_of_data_are_a_public_split(tmp_path: Path) -> None:
+def test_masks_of_a_file_and_of_data_are_a_given_split(tmp_path: Path) -> None:
     data = _ring(**_masks())
     torch.save(data, tmp_path / "file.pt")
     for source in (data, tmp_path / "file.pt"):
         loaded = load_node_data(source)
-        assert loaded.split == "public"
-        split = loaded.make_split(seed=3)
-        assert [p.tolist() for p in (split.train, split.val, split.test)] == [[0, 1], [2, 3], [4, 5]]
+        assert loaded.split == "given"
+        for kind in ("", "given", "public"):  # public: the earlier name
+            split = loaded.make_split(3, kind)
+            assert [p.tolist() for p in (split.train, split.val, split.test)] == [[0, 1], [2, 3], [4, 5]]
+            assert split.name == "given"
         drawn = "random 50/25/25, seed 0" + (", stratified" if source is not data else "")
         assert loaded.make_split(0, "50/25/25").name == drawn
 
 
-def test_without_all_three_masks_there_is_no_public_split() -> None:
-    loaded = load_node_data(_ring(train_mask=_masks()["train_mask"]))
+@pytest.mark.parametrize("kind", ["given", "public"])
+def test_without_masks_there_is_no_split_of_the_data(kind: str) -> None:
+    loaded = load_node_data(_ring())
     assert loaded.masks is None
-    with pytest.raises(GpmError, match="graph has no public split; ask for shares such as '60/20/20'"):
-        loaded.make_split(0, "public")
+    with pytest.raises(GpmError, match=f"graph has no {kind} split; ask for shares such as '60/20/20'"):
+        loaded.make_split(0, kind)
+
+
+def test_a_training_mask_alone_is_the_training_split_and_the_other_labelled_nodes_are_halved(tmp_path: Path) -> None:
+    y = torch.arange(40) % 3
+    y[30:] = -1  # of no split
+    train = torch.arange(40) % 10 == 0
+    data = Data(edge_index=_RING, num_nodes=40, y=y, train_mask=train)
+    torch.save(data, tmp_path / "file.pt")
+    assert main(["import", str(tmp_path / "file.pt"), "-o", str(tmp_path / "folder")]) == 0
+    for source in (data, tmp_path / "file.pt", tmp_path / "folder"):
+        splits = [load_task_data(source).make_split(seed) for seed in (0, 0, 1)]
+        for split in splits:
+            assert split.train.tolist() == [0, 10, 20]
+            assert (len(split.val), len(split.test)) == (13, 14)
+            assert np.unique(np.concatenate([split.train, split.val, split.test])).tolist() == list(range(30))
+        assert splits[0].digest == splits[1].digest != splits[2].digest
+        assert "train_mask, the other instances halved into val and test, seed 0" in splits[0].name
+
+
+def test_of_several_training_masks_the_seed_takes_one() -> None:
+    masks = torch.stack([torch.arange(6) < 2, torch.arange(6) >= 4], 1)
+    loaded = load_node_data(_ring(train_mask=masks))
+    assert [loaded.make_split(seed).train.tolist() for seed in (0, 1, 2)] == [[0, 1], [4, 5], [0, 1]]
+    assert loaded.make_split(1).name.startswith("given 2 of 2 train_mask")
 
 
 @pytest.mark.parametrize("held", ["test_mask", "val_mask"])
 def test_a_mask_of_what_is_held_out_needs_the_others(held: str) -> None:
     """Parts that are drawn would train on what the user meant to hold out."""
-    with pytest.raises(GpmError, match=f"has a {held} but no .*_mask; give all three masks, or none"):
+    with pytest.raises(GpmError, match=f"has a {held} but no .*_mask; give all three masks, train_mask al"):
         load_node_data(_ring(**{name: mask for name, mask in _masks().items() if name in ("train_mask", held)}))
 
 
@@ -68,7 +97,7 @@ def test_masks_may_have_a_column_per_split() -> None:
     loaded = load_node_data(_ring(**_masks(**several)))
     assert loaded.masks is not None
     assert (loaded.masks.count, loaded.masks.test.shape) == (3, (6, 3))
-    assert loaded.make_split(7).name == "public 2 of 3"
+    assert loaded.make_split(7).name == "given 2 of 3"
 
 
 def test_unlabelled_nodes_are_in_no_part() -> None:
@@ -193,7 +222,7 @@ def test_labels_of_graphs_are_no_node_labels() -> None:
 def test_names_bring_their_usual_split() -> None:
     karate, motifs = load_node_data("karate"), load_node_data("motifs")
     assert (karate.title, karate.split, karate.metric, karate.num_classes) == ("Karate Club", "60/20/20", "accuracy", 4)
-    assert karate.masks is None  # it comes with a training mask only
+    assert karate.masks is None  # the training mask of PyG's copy is not its usual split
     assert (motifs.title, motifs.graph.num_nodes, motifs.num_classes) == ("Planted motifs", 2120, 6)
 
 

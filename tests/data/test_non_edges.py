@@ -232,3 +232,14 @@ def test_hiding_leaves_the_graph_as_it_was() -> None:
         entry for entry in before if {*entry[:2]} not in ({1, 2}, {0, 1})
     ]
     assert _listed(hide_edges(graph, np.zeros((0, 2), dtype=np.int64))) == before
+
+
+@given(st.integers(2, 12), st.integers(0, 2**32))
+def test_free_pairs_of_two_sides_are_all_that_join_them_and_are_not_taken(nodes: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    sides = random.integers(-1, 2, nodes).astype(np.int8)
+    across = {(a, b) for b in range(nodes) for a in range(b) if {int(sides[a]), int(sides[b])} == {0, 1}}
+    taken = {pair for pair in across if random.random() < 0.4}
+    free = FreePairs(nodes, number_pairs(np.array(sorted(taken), dtype=np.int64).reshape(-1, 2)), sides)
+    assert free.size == len(across - taken)
+    assert {tuple(pair) for pair in free.pick(np.arange(free.size)).tolist()} == across - taken

@@ -191,13 +191,13 @@ def test_a_mistake_gets_a_sentence(source: Any, options: dict[str, str], sentenc
 
 
 def test_a_table_of_edges_is_there_for_its_links(tmp_path: Path) -> None:
-    for name in ("table.csv", "table.TSV", "edges.txt"):
+    for name in ("friends.csv", "friends.TSV", "enemies.txt"):
         (tmp_path / name).write_text("ann\tbob\nbob\teve\n")
         found = load_task_data(tmp_path / name)
         assert isinstance(found, LinkData)
         assert (found.title, found.graph.num_edges) == (name.partition(".")[0], 4)
-    with pytest.raises(GpmError, match="edges has no node labels"):
-        load_task_data(tmp_path / "edges.txt", "node")
+    with pytest.raises(GpmError, match="enemies has no node labels"):
+        load_task_data(tmp_path / "enemies.txt", "node")
     (tmp_path / "molecules.csv").write_text("smiles,logp\nCC,1\nCCC,2\n")
     with pytest.raises(GpmError, match=r"If molecules\.csv contains molecules, add --smiles smiles and --target NAME"):
         load_task_data(tmp_path / "molecules.csv")

@@ -12,8 +12,8 @@ from gpm.data.splits import (
     fold_split,
     group_split,
     is_labelled,
+    own_split,
     parse_fractions,
-    public_split,
     random_split,
 )
 
@@ -223,16 +223,17 @@ def test_an_altered_split_is_refused(tmp_path: Path) -> None:
         split.save(path / "below-a-file.npz")
 
 
-def test_a_public_split_is_a_column_of_the_masks() -> None:
+def test_a_split_that_comes_with_the_data_is_a_column_of_the_masks() -> None:
     rows = np.eye(4, dtype=bool)
     masks = Masks(rows[:, :2], rows[:, 1:3], rows[:, 3])  # one test part for both splits
     assert masks.test.shape == (4, 2)
-    assert [_parts(public_split(masks, seed)) for seed in (0, 1)] == [[[0], [1], [3]], [[1], [2], [3]]]
-    assert public_split(masks, 5).name == "public 2 of 2"
+    assert [_parts(own_split(masks, seed, "public")) for seed in (0, 1)] == [[[0], [1], [3]], [[1], [2], [3]]]
+    assert own_split(masks, 5, "public").name == "public 2 of 2"
+    assert own_split(masks, 5, "60/20/20").name == "given 2 of 2"
     single = Masks(rows[:, 0], rows[:, 1:2], rows[:, 2])
-    assert (_parts(public_split(single, 9)), public_split(single, 9).name) == ([[0], [1], [2]], "public")
+    assert (_parts(own_split(single, 9, "given")), own_split(single, 9, "given").name) == ([[0], [1], [2]], "given")
     kept = masks.restrict(np.array([True, True, True, False]))
-    assert _parts(public_split(kept, 0)) == [[0], [1], []]
+    assert _parts(own_split(kept, 0, "given")) == [[0], [1], []]
 
 
 def test_wrong_masks_get_a_sentence() -> None:
@@ -243,5 +244,5 @@ def test_wrong_masks_get_a_sentence() -> None:
         Masks(np.arange(4), rows[:, 0], rows[:, 0])
     with pytest.raises(GpmError, match=r"different numbers of splits \(\[2, 3\]\)"):
         Masks(rows[:, :2], rows[:, :3], rows[:, 0])
-    with pytest.raises(GpmError, match="Instance 0 occurs twice in the split 'public'"):
-        public_split(Masks(rows[:, 0], rows[:, 0], rows[:, 1]), 0)
+    with pytest.raises(GpmError, match="Instance 0 occurs twice in the split 'given'"):
+        own_split(Masks(rows[:, 0], rows[:, 0], rows[:, 1]), 0, "given")

@@ -1,10 +1,16 @@
+from pathlib import Path
+
 import networkx as nx
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from gpm import GpmError
+from gpm import GpmError, Graph
 from gpm.data.catalog import CATALOG
-from gpm.data.synthetic import MOTIFS, PlantedMotifs, planted_motifs
+from gpm.data.node_data import load_node_data
+from gpm.data.splits import PARTS
+from gpm.data.synthetic import ACCOUNT, FRAUD, MOTIFS, PlantedMotifs, planted_fraud, planted_motifs, write_fraud
+from gpm.data.tables.importer import import_tables
 
 
 @pytest.fixture(scope="module")
@@ -95,3 +101,62 @@ def test_impossible_graphs_get_a_sentence() -> None:
         planted_motifs(base_nodes=2)
     with pytest.raises(GpmError, match="num_houses must be a whole number"):
         planted_motifs(num_houses=1.5)  # type: ignore[arg-type]
+
+
+def _area(score: NDArray, positive: NDArray) -> float:
+    """ROC-AUC, by ranks; a score has no ties here."""
+    ranks = np.argsort(np.argsort(score))[positive]
+    return float((ranks - np.arange(len(ranks))[np.argsort(np.argsort(ranks))]).mean() / (~positive).sum())
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_fraud_shows_in_the_neighbours_of_an_account_and_hardly_in_itself(seed: int) -> None:
+    graph = planted_fraud(seed=seed)
+    assert isinstance(graph.x, np.ndarray)
+    assert graph.y is not None
+    positive = graph.y == 1
+    assert positive.mean() == 0.01
+    risk = ((graph.x - graph.x.mean(0)) / graph.x.std(0)) @ [sign for *_, sign in ACCOUNT.values()]
+    source, target = graph.edge_index()
+    around = np.bincount(source, risk[target], graph.num_nodes) / np.maximum(graph.degree(), 1)
+    assert 0.5 < _area(risk + 1e-9 * np.arange(graph.num_nodes), positive) < 0.7
+    assert 0.93 < _area(around + 1e-9 * np.arange(graph.num_nodes), positive) < 0.99
+    degree = graph.degree() + 1e-6 * np.random.default_rng(0).random(graph.num_nodes)
+    assert 0.4 < _area(degree, positive) < 0.6  # the number of transfers says nothing
+
+
+def test_fraud_is_a_pure_function_of_its_arguments() -> None:
+    one, same, other = (planted_fraud(400, 0.05, seed) for seed in (1, 1, 2))
+    for field in ("indptr", "indices", "x", "y"):
+        np.testing.assert_array_equal(getattr(one, field), getattr(same, field))
+    assert not np.array_equal(one.y, other.y)
+    with pytest.raises(GpmError, match="num_accounts must be at least 100, got 9"):
+        planted_fraud(9)
+    with pytest.raises(GpmError, match=r"share must lie between 0 and 0\.5, got 0"):
+        planted_fraud(share=0)
+
+
+def test_every_part_of_the_usual_split_has_fraud() -> None:
+    data = load_node_data("fraud")
+    assert data.class_names == FRAUD == CATALOG["fraud"].classes
+    for seed in range(5):
+        split = data.make_split(seed)
+        shares = [data.labels[getattr(split, part)].mean() for part in PARTS]
+        assert all(0.004 < share < 0.02 for share in shares)
+
+
+def test_tables_of_fraud_are_read_as_the_graph_is(tmp_path: Path) -> None:
+    edges, nodes = write_fraud(tmp_path / "bank", 300, 0.05, 4)
+    graph, read = (
+        planted_fraud(300, 0.05, 4),
+        Graph.open(import_tables(edges, tmp_path / "g", nodes=nodes, target="label")),
+    )
+    order = [read.find(graph.name(i)) for i in range(300)]
+    assert read.y is not None
+    assert graph.y is not None
+    assert (read.num_nodes, read.num_edges) == (graph.num_nodes, graph.num_edges)
+    assert [FRAUD[label] for label in graph.y] == [("fraud", "ok")[label] for label in read.y[order]]  # by the alphabet
+    pairs = {frozenset(pair) for pair in np.array(order)[graph.edge_index()].T.tolist()}
+    assert pairs == {frozenset(pair) for pair in read.edge_index().T.tolist()}
+    assert isinstance(read.x, np.ndarray)
+    assert read.x.shape == (300, len(ACCOUNT))

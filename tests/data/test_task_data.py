@@ -43,7 +43,7 @@ def test_every_level_has_one_signature_of_splits() -> None:
 def test_an_empty_part_is_refused() -> None:
     none = np.zeros(40, dtype=bool)
     data = build_node_data(_graph(), "ring", masks=Masks(np.arange(40) < 20, none, np.arange(40) >= 20))
-    with pytest.raises(GpmError, match=r"^No node is in the val split of 'public'; try --split 60/20/20\.$"):
+    with pytest.raises(GpmError, match=r"^No node is in the val split of 'given'; try --split 60/20/20\.$"):
         data.make_split(0)
 
 
@@ -92,7 +92,7 @@ def test_what_the_user_named_is_decided_in_one_place(tmp_path: Path, monkeypatch
     assert (source.name, source.path, source.target) == ("saved", str(tmp_path / "saved"), "cora")
     tables = resolve("edges.csv", target="y", nodes="nodes.csv").tables
     assert tables is not None
-    assert (tables.name, tables.options) == ("edges", {"nodes": "nodes.csv", "target": "y"})
+    assert (tables.name, tables.options) == (tmp_path.name, {"nodes": "nodes.csv", "target": "y"})
     with pytest.raises(GpmError, match="--nodes goes with tables of edges"):
         resolve("saved", nodes="nodes.csv")
     assert isinstance(resolve("saved").load_to_predict("node"), NodeData)

@@ -11,11 +11,13 @@ import torch
 
 from gpm import Config, Graph
 from gpm.explain.bag import Bag, Part
+from gpm.nn.expected_table import Answers
 from gpm.nn.predictor import Predictor
 from gpm.tasks import ClassTask, LinkTask, Task, ValueTask
 from tests.nn.test_model import POINTER, make_graph
 
 SMALL: dict[str, Any] = {"width": 8, "heads": 2, "lengths": [0, 1, 3], "patterns": 6, "pool": 24, "dropout": 0.5}
+EXPECTED: dict[str, Any] = {"expected": 2, "structure": True, "linear": True}
 LONELY = 38  # a node without edges
 CLASSES, LABELS = ClassTask([0, 10, 20], False, "accuracy"), ClassTask([0, 1, 2], True, "roc_auc")
 LINKS, VALUES = LinkTask("roc_auc"), ValueTask("mae", [5.0, -2.0, 0.0], [10.0, 0.5, 1.0])
@@ -48,7 +50,9 @@ class Case:
 
     def _build(self, graph: Graph) -> Predictor:
         torch.manual_seed(0)
-        predictor = Predictor.build(Config(**SMALL | self.options), graph, 3, self.level)
+        known = np.arange(0, graph.num_nodes, 2) if self.level == "node" else np.arange(3)
+        answers = Answers("classes", known, np.eye(3)[known % 3], known[:1], np.eye(3)[known[:1] % 3])
+        predictor = Predictor.build(Config(**SMALL | self.options), graph, 3, self.level, answers=answers)
         with torch.no_grad():
             for parameter in predictor.model.parameters():
                 parameter.add_(0.2 * torch.randn_like(parameter))
@@ -67,6 +71,8 @@ CASES = {
     "graph class": Case("graph", CLASSES, {"readout": "class", "topology": "shape"}),
     "joint": Case("link", LINKS, {"pair": "joint"}, "dense"),
     "joint induced": Case("link", LINKS, {"pair": "joint", "topology": "induced", "pool": 14}),
+    "expected": Case("node", CLASSES, EXPECTED | {"labels": "on", "position": 4, "readout": "class"}),
+    "expected graph": Case("graph", VALUES, EXPECTED | {"readout": "sum", "topology": "induced"}),
     "product": Case("link", LINKS, {"pair": "product", "readout": "class"}),
 }
 

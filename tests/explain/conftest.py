@@ -90,6 +90,6 @@ def motifs(tmp_path_factory: pytest.TempPathFactory) -> Motifs:
         run = train_small(
             planted.graph, tmp_path_factory.mktemp("motifs") / "run", width=16, lengths=[4, 6, 8], patterns=16, pool=48,
             batch=64, epochs=30, warmup=15, lr=0.01, non_backtracking=True, features="constant", topology="shape",
-            readout="class", anonymous_weight=1.0, dropout=0.0,
+            readout="class", anonymous_weight=1.0, dropout=0.0, preset="plain",
         )  # fmt: skip
     return Motifs(run, planted)

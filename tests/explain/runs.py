@@ -70,6 +70,6 @@ def train_houses(out: Path) -> tuple[Run, PlantedMotifs]:
     motifs = planted_motifs(12, 6, 30, 2)
     run = train_small(
         motifs.graph, out, width=16, lengths=[4, 8], patterns=12, pool=32, batch=32, epochs=14, warmup=5, lr=0.01,
-        non_backtracking=True, features="constant", topology="shape", anonymous_weight=1.0, dropout=0.0,
+        non_backtracking=True, features="constant", topology="shape", anonymous_weight=1.0, dropout=0.0, preset="plain",
     )  # fmt: skip
     return run, motifs

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from gpm import Graph, Tokenizer
-from gpm.explain.bag import Bag, _log_odds, crossed, group_walks
-from gpm.patterns.tokenizer import Frame, Patterns
+from gpm.explain.bag import EXPECTED, Bag, _log_odds, crossed, group_walks
+from gpm.patterns.tokenizer import Patterns
 from gpm.patterns.walks import has_edge
 from gpm.tasks import Task
 from tests.explain.bags import CASES, CLASSES, LABELS, LINKS, LONELY, VALUES, in_double, make_bag
@@ -53,9 +53,16 @@ def _without(case: str, gone: set[int]) -> Tensor:
         slots = patterns.nodes.shape[1]
         kept = [slot for slot in range(slots) if first + slot not in gone]
         some, shares = _restrict(patterns, kept), patterns.shares
-        frame = Frame(some.sides, None if shares is None else shares[:, kept], some.sizes)
+        shares = None if shares is None else shares[:, kept]
+        frame = replace(some.frame, shares=shares)
+        count_known = 0 if predictor.model.expected is None else len(predictor.model.expected)
+        known = range(first + slots, first + slots + count_known)
+        weight = None
+        if known:  # the walks that are left keep their share beside expected patterns
+            each = 1.0 if predictor.model.options.readout == "sum" else len(kept) / slots
+            weight = torch.tensor([[each] * len(kept) + [float(slot not in gone) for slot in known]])
         with torch.no_grad():
-            logits.append(predictor.model.read(predictor.model.encode(some, predictor.table), frame).logits)
+            logits.append(predictor.model.read(predictor.model.encode(some, predictor.table), frame, weight).logits)
         first += slots
     return torch.stack(logits).mean(0)
 
@@ -82,9 +89,12 @@ def test_walks_are_all_that_the_model_reads(case: str) -> None:
     read = [predictor.tokenize(CASES[case].instance, count, share=(i, rounds)) for i in range(rounds)]
     assert len(bag.parts) == rounds
     assert (rounds > 1) == case.startswith("joint")
-    np.testing.assert_array_equal(bag.walks, torch.cat([patterns.nodes[0] for patterns in read]))
-    np.testing.assert_array_equal(bag.scales, torch.cat([patterns.scales for patterns in read]))
+    drawn = len(bag) - len(bag.expected)
+    np.testing.assert_array_equal(bag.walks[:drawn], torch.cat([patterns.nodes[0] for patterns in read]))
+    np.testing.assert_array_equal(bag.scales[:drawn], torch.cat([patterns.scales for patterns in read]))
     np.testing.assert_array_equal((bag.walks >= 0).sum(1), bag.scales + 1)
+    assert (bag.scales[drawn:] == EXPECTED).all()
+    assert bool(bag.expected) == case.startswith("expected")
     assert len(bag) == len(bag.walks) == sum(len(part.encoded) for part in bag.parts)
 
 
@@ -194,7 +204,9 @@ def test_walks_that_are_put_into_another_bag_take_the_place_of_others(case: str)
     walks = np.sort(np.random.default_rng(1).permutation(len(one))[:7])  # of a link, more from one end than the other
     gone = np.array([2, 5])
     joined = one.put_into(walks, two, gone)
+    walks = walks[one.scales[walks] != EXPECTED]  # expected patterns are in both, and stay
     assert len(joined) == len(two) + len(walks) - len(gone)
+    assert (joined.scales[len(joined) - len(two.expected) :] == EXPECTED).all()
     sources = [("one", i) for i in walks.tolist()] + [("two", i) for i in range(len(two)) if i not in gone]
     encoded = {name: torch.cat([part.encoded for part in bag.parts]) for name, bag in (("one", one), ("two", two))}
     mine = torch.cat([part.encoded for part in joined.parts])
@@ -277,7 +289,9 @@ def test_every_walk_is_in_one_group_and_a_group_is_one_subgraph(case: str) -> No
         groups, inside = group_walks(bag), bag.predictor.tokenizer.topology != "loops"
         assert sorted(np.concatenate([group.walks for group in groups]).tolist()) == list(range(len(bag)))
         seen = set()
-        for group in groups:
+        assert [group.expected for group in groups if not group.nodes] == bag.expected
+        assert len({group.key for group in groups}) == len(groups)
+        for group in groups[: len(groups) - len(bag.expected)]:
             for walk in bag.walks[group.walks].tolist():
                 assert {node for node in walk if node >= 0} == set(group.nodes)
                 if not inside:
@@ -285,6 +299,7 @@ def test_every_walk_is_in_one_group_and_a_group_is_one_subgraph(case: str) -> No
             assert len(set(group.nodes)) == len(group.nodes)
             assert group.nodes[0] == bag.walks[group.walks[0], 0]
             seen.add((frozenset(group.nodes), group.edges))
+        groups = [group for group in groups if not group.expected]
         assert len(seen) == len(groups)  # what is one subgraph is one group
         if inside:
             assert len({frozenset(group.nodes) for group in groups}) == len(groups)

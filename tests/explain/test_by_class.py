@@ -12,6 +12,7 @@ from gpm import GpmError, Run
 from gpm.explain.attribution import rank_patterns
 from gpm.explain.bag import Bag, Group
 from gpm.explain.by_class import FEWEST, _Vocabulary, _weigh, survey
+from gpm.explain.expected_content import name_expected
 from gpm.explain.explanation import ALL, Overview, ShapeShare
 from gpm.explain.node_types import find_kinds, name_pattern
 from tests.explain.conftest import Motifs
@@ -99,6 +100,19 @@ def test_the_same_twice(kind: str, folders: Any, surveyed: Any) -> None:
     assert survey(Run.open(folders(kind), device="cpu"), top=MANY) == surveyed(kind)
 
 
+def _name(group: Group, kinds: Any) -> tuple[str, str]:
+    if group.expected:
+        return name_expected(group.expected, "node"), ""
+    return name_pattern(group.adjacency(), group.nodes, kinds)
+
+
+def test_expected_patterns_are_listed_under_their_names(surveyed: Any) -> None:
+    for kind, names in (("mean", {"own features", "mean of the neighbours"}),):
+        listed = {row.shape: row for row in surveyed(kind).shares if not row.nodes}
+        assert names <= listed.keys()
+        assert all(row.content == "" and row.example == () and row.chance > 0 for row in listed.values())
+
+
 def test_a_share_is_the_mean_over_instances(open_run: Any) -> None:
     """Worked out by hand for one shape."""
     run = open_run("nodes")
@@ -107,7 +121,7 @@ def test_a_share_is_the_mean_over_instances(open_run: Any) -> None:
     names, carried, chance = find_kinds(run.data, ""), [], []
     for node in run.split.test:
         ranking = rank_patterns(Bag.draw(run.predictor, run.task, np.array([node])), "left-out")
-        mine = [name_pattern(g.adjacency(), g.nodes, names) == (first.shape, first.content) for g in ranking.groups]
+        mine = [_name(group, names) == (first.shape, first.content) for group in ranking.groups]
         scores, walks = ranking.scores.clip(0), np.array([len(group.walks) for group in ranking.groups])
         carried.append(scores[mine].sum() / scores.sum() if scores.sum() > 0 else 0.0)
         chance.append(walks[mine].sum() / walks.sum())
@@ -119,7 +133,7 @@ def test_shapes_that_are_met_in_few_instances_are_left_out(open_run: Any, monkey
     """Also where some that are met often carry nothing."""
     run = open_run("mean")
     often, rare, silent = (Group(np.array([0]), tuple(range(n)), ((0, 1),)) for n in (2, 3, 4))
-    vocabulary = _Vocabulary(None)
+    vocabulary = _Vocabulary(None, "node")
     assert [vocabulary.find(group) for group in (often, rare, silent)] == [0, 1, 2]
     common = np.array([0.5, 0.0, 0.0]), np.array([0.5, 0.0, 0.5])
     ledger = [common, common, common, (np.array([0.1, 0.9]), np.full(3, 1 / 3))]
@@ -157,6 +171,8 @@ def test_a_shape_is_shown_by_an_example(kind: str, open_run: Any, surveyed: Any)
     graph = open_run(kind).data.graph
     for row in surveyed(kind).shares:
         assert len(row.example) == row.nodes
+        if not row.nodes:  # an expected pattern
+            continue
         assert all(0 <= a < row.nodes and 0 <= b < row.nodes and a != b for a, b in row.edges)
         nodes = [graph.find(name) for name in row.example]
         for a, b in row.edges:

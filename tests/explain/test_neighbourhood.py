@@ -193,15 +193,15 @@ def _features(x: object, node: int = 0) -> tuple[tuple[str, float], ...]:
 def test_the_most_telling_features_are_shown() -> None:
     assert _features(None) == ()
     assert _features(np.zeros((3, 0))) == ()
-    assert _features(np.arange(30).reshape(3, 10)) == tuple((f"feature {i}", float(i)) for i in range(8))
+    assert _features(np.arange(30).reshape(3, 10)) == tuple((f"column {i}", float(i)) for i in range(8))
     bag = np.zeros((3, 20))
     bag[0, [3, 5, 7]], bag[1, 5] = [1, 1, 2], 1
-    expected = (("feature 7", 2.0), ("feature 3", 1.0), ("feature 5", 1.0))  # column 5 is not rare
+    expected = (("column 7", 2.0), ("column 3", 1.0), ("column 5", 1.0))  # column 5 is not rare
     assert _features(bag) == _features(sp.csr_array(bag)) == expected
     assert len(_features(np.ones((3, 20)))) == 8
     numbers = np.random.default_rng(0).normal(size=(3, 20))
     numbers[:, 4], numbers[0, 4] = 100, 101.23456
-    assert _features(numbers)[0] == ("feature 4", 101.2)
+    assert _features(numbers)[0] == ("column 4", 101.2)
     assert len(_features(numbers)) == 8
     numbers[0] = np.nan
     assert _features(numbers) == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -35,16 +36,17 @@ def test_numbers_of_nodes_go_all_the_way() -> None:
 
 def test_an_interval_leaves_the_answer_where_it_is() -> None:
     run = run_of("values")
-    plain, wide, wider = run.predict(), run.predict(interval=True), run.predict(calibrate=True)
+    plain, wide, wider = run.predict(), run.predict(interval=True, calibrate=False), run.predict(interval=True)
     assert plain.low is None
-    for found in (wide, wider):
-        assert list(found.columns()) == ["node", "prediction", "low", "high"]
+    for found, before in ((wide, "spread_"), (wider, "")):  # only a calibrated interval is called low and high
+        assert list(found.columns()) == ["node", "prediction", "label_true", f"{before}low", f"{before}high"]
         np.testing.assert_array_equal(found.columns()["prediction"], plain.columns()["prediction"])
         assert found.low is not None
         assert found.high is not None
         np.testing.assert_allclose((found.low + found.high) / 2, plain.probability, rtol=1e-9)
         assert (found.high >= found.low).all()
-    fewer = run.predict(interval=True, patterns=3)
+    np.testing.assert_array_equal(run.predict(calibrate=True).low, wider.low)
+    fewer = run.predict(interval=True, calibrate=False, patterns=3)
     assert (fewer.high - fewer.low).mean() > (wide.high - wide.low).mean()  # type: ignore[operator]
 
 
@@ -64,7 +66,7 @@ def test_calibrated_intervals_hold_nine_in_ten_of_the_validation_part() -> None:
 def test_two_numbers_have_an_interval_each() -> None:
     columns = run_of("two values").predict(["n1"], interval=True, draws=2).columns()
     assert list(columns) == [
-        "node", "prediction_0", "prediction_1", "low_0", "low_1", "high_0", "high_1",
+        "node", "prediction_0", "prediction_1", "label_true_0", "label_true_1", "low_0", "low_1", "high_0", "high_1",
     ]  # fmt: skip
 
 
@@ -86,7 +88,20 @@ def test_classes_have_no_interval() -> None:
     with pytest.raises(GpmError, match="predicts no numbers, which alone have intervals"):
         run_of("classes").predict(interval=True)
     with pytest.raises(GpmError, match="holds a gcn, which draws no patterns; calibrate its intervals"):
-        run_of("gcn values").predict(interval=True)
+        run_of("gcn values").predict(interval=True, calibrate=False)
+
+
+def test_with_too_few_validation_values_a_run_tells_the_spread_only(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpm.inference.calibration.LEVEL", 0.9999)
+    for kind, ends in (("values", ["spread_low", "spread_high"]), ("gcn values", [])):
+        shutil.copytree(run_of(kind).folder, tmp_path / kind, ignore=shutil.ignore_patterns("calibration.json"))
+        run = Run.open(tmp_path / kind, device="cpu")
+        assert list(run.predict(["n1"], interval=True, draws=2).columns())[3:] == ends
+        assert "No calibrated intervals" in caplog.messages[-1]
+        with pytest.raises(GpmError, match="labelled values, and calibration needs 9; choose a larger"):
+            run.predict(["n1"], interval=True, calibrate=True)
 
 
 def test_the_order_asked_for_is_kept_and_a_name_asked_twice_is_answered_twice() -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+from pathlib import Path
+
+import duckdb
 import numpy as np
 import pytest
 import torch
@@ -35,6 +39,44 @@ def test_intervals_have_a_column_for_each_end() -> None:
     names = ["prediction_a", "prediction_b", "low_a", "low_b", "high_a", "high_b"]
     assert list(both.columns())[1:] == names
     assert list(Predictions({"node": [1, 2, 3]}, LOGITS, two).columns())[1:] == names[:2]
+
+
+def test_the_true_label_stands_beside_the_prediction_and_is_empty_where_it_is_unknown(tmp_path: Path) -> None:
+    nan = float("nan")
+    cases = [
+        (
+            ClassTask([3, 7], False, "f1", class_names=("well", "ill")),
+            torch.tensor([1, -1, 0]), {"label_true": "ill,,well"},
+        ),
+        (ClassTask([3, 7], False, "f1"), torch.tensor([1, -1, 0]), {"label_true": "7,,3"}),
+        (
+            ClassTask([0, 1], True, "f1", target_names=("tea", "jazz")),
+            torch.tensor([[1.0, nan], [0, 1], [nan, nan]]), {"label_true_tea": "1,0,", "label_true_jazz": ",1,"},
+        ),
+        (ValueTask("mae", [0.0], [1.0]), torch.tensor([[0.5], [nan], [2.0]]), {"label_true": "0.5,,2"}),
+        (LinkTask("ap"), torch.tensor([1, 0, 1]), {"label_true": "1,0,1"}),
+    ]  # fmt: skip
+    for task, truth, expected in cases:
+        keys = {"node": [1, 2, 3]}
+        made = Predictions(keys, LOGITS[:, : task.outputs], task, truth=truth)
+        first = list(Predictions(keys, LOGITS[:, : task.outputs], task).columns())[1]
+        assert list(made.columns())[: 2 + len(expected)] == ["node", first, *expected]
+        made.save(tmp_path / "made.csv")
+        made.save(tmp_path / "made.parquet")
+        with (tmp_path / "made.csv").open() as file:
+            rows = list(csv.DictReader(file))
+        assert {name: ",".join(row[name] for row in rows) for name in expected} == expected
+        stored = duckdb.sql(f"SELECT {', '.join(expected)} FROM '{tmp_path}/made.parquet'").fetchall()
+        assert len(stored) == 3
+        unknown = [any(cell is None or cell != cell for cell in row) for row in stored]
+        assert unknown == [any(row[name] == "" for name in expected) for row in rows]
+
+
+def test_a_column_of_the_users_gives_way_to_one_of_ours() -> None:
+    task = ValueTask("mae", [0.0], [1.0])
+    made = Predictions({"graph": [0], "line": [2], "smiles": ["C"], "prediction": ["x"]}, LOGITS[:1, :1], task)
+    assert list(made.columns()) == ["graph", "line", "smiles", "prediction_2", "prediction"]
+    assert made.names == ["C"]
 
 
 @pytest.mark.parametrize("task", [ClassTask([0, 1], False, "f1"), ClassTask([0, 1], True, "f1"), LinkTask("ap")])

@@ -18,6 +18,7 @@ from gpm.tasks import ClassTask
 
 NODES = 40
 SMALL: dict[str, Any] = {
+    "preset": "plain",
     "width": 8, "heads": 2, "lengths": [0, 1, 2], "patterns": 6, "pool": 12, "batch": 16, "epochs": 2, "warmup": 2,
 }  # fmt: skip
 
@@ -93,11 +94,13 @@ def test_predictions_come_back_from_a_table(trained: Path, tmp_path: Path, suffi
     found = Run.open(trained).predict()
     found.save(tmp_path / f"nodes.{suffix}")
     table = duckdb.sql(f"SELECT * FROM '{tmp_path}/nodes.{suffix}'")
-    assert table.columns == ["node", "prediction", "p_0", "p_10", "p_20"]
+    assert table.columns == ["node", "prediction", "label_true", "p_0", "p_10", "p_20"]
     rows = table.fetchall()
     assert [row[0] for row in rows] == found.names
     assert [row[1] for row in rows] == found.labels.tolist()
-    np.testing.assert_allclose([row[2:] for row in rows], found.probability, rtol=1e-5)
+    labels = Run.open(trained).data.labels.tolist()
+    assert [row[2] for row in rows] == [None if label < 0 else label for label in labels]
+    np.testing.assert_allclose([row[3:] for row in rows], found.probability, rtol=1e-5)
 
 
 def test_several_labels_are_listed() -> None:

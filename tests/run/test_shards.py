@@ -318,7 +318,7 @@ def test_the_command_predicts_and_merges(tmp_path: Path, capsys: pytest.CaptureF
     shard = ["predict", folder, "-o", answers, "--draws", "2", "--device", "cpu", "--shard"]
     for index in range(2):
         assert main([*shard, f"{index}/2"]) == 0
-    assert "80 nodes of graph from id 80, written to" in capsys.readouterr().out
+    assert "80 nodes of values from id 80, written to" in capsys.readouterr().out
     assert main([*shard, "0/2"]) == 0
     assert "exists already, of the same run, data and options; nothing to do" in capsys.readouterr().out
     assert main(["predict", folder, "-o", str(tmp_path / "merged.csv"), "--merge", answers]) == 0

@@ -154,7 +154,7 @@ def test_values_of_graphs_are_standardised_by_the_training_graphs() -> None:
 @pytest.mark.parametrize(
     ("labels", "metric", "sentence"),
     [
-        (np.arange(COUNT) % 3, "mrr", "mrr is not a metric of classes; choose --metric accuracy, roc_auc or f1"),
+        (np.arange(COUNT) % 3, "mrr", "mrr is not a metric of classes; choose --metric accuracy, roc_auc, f1 or ap"),
         (_several(), "hits@20", "hits@20 is not a metric of classes"),
         (np.arange(COUNT) / 7, "accuracy", "accuracy is for classes, but the targets are numbers; choose --metric mae"),
         (np.arange(COUNT) / 7, "ap", "ap is for classes, but the targets are numbers"),

@@ -29,6 +29,7 @@ from gpm.training.lightning_module import Learner
 pytestmark = pytest.mark.usefixtures("one_thread")
 METHODS = ("none", "dann", "ssreg", "dann+ssreg")
 SMALL: dict[str, Any] = {
+    "preset": "plain",
     "width": 8, "heads": 2, "lengths": [0, 1, 2], "patterns": 6, "pool": 12, "batch": 32, "epochs": 3, "quiet": True,
     "device": "cpu", "modes": 7, "lr": 0.01,
 }  # fmt: skip

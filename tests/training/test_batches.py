@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from gpm import Config, Graph
 from gpm.data.link_data import LinkData
 from gpm.data.node_data import NodeData
-from gpm.data.splits import random_split
+from gpm.data.splits import Split, random_split
 from gpm.nn.predictor import Predictor
-from gpm.tasks import ClassTask, LinkTask
+from gpm.tasks import ClassTask, LinkTask, make_task
 from gpm.training.batches import Batches, Draw, Examples, Loader, Prepared
 
 SMALL = {"width": 8, "heads": 2, "lengths": [0, 1, 2], "patterns": 6, "pool": 12, "batch": 10}
@@ -133,6 +133,37 @@ def test_the_losses_of_all_shares_add_up_to_that_of_the_step(level: str) -> None
     expected = loss(1, 1)
     for ranks, parts in ((2, 1), (1, 3), (4, 2), (7, 1)):
         torch.testing.assert_close(loss(ranks, parts), expected)
+
+
+@given(st.integers(0, 99), st.booleans(), st.sampled_from([0.0, 2.0]), st.sampled_from([0.0, 0.1]))
+def test_a_weighted_loss_is_the_mean_over_a_step_for_any_ranks_and_parts(
+    seed: int, several: bool, focal: float, smoothing: float
+) -> None:
+    """Weights of classes are no weights of parts: each part counts by its number of terms."""
+    random = np.random.default_rng(seed)
+    labels: Any = random.choice(3, 40, p=[0.8, 0.15, 0.05])
+    labels[:3] = range(3)
+    if several:
+        labels = np.where(random.random((40, 2)) < 0.1, np.nan, random.random((40, 2)) < 0.2).astype(np.float32)
+    graph = Graph.from_edges([[0], [1]], 40, x=np.ones((40, 2)), y=labels)
+    split = Split(np.arange(37), np.array([37, 38]), np.array([39]), "by hand")
+    options: dict[str, Any] = {"class_weight": "balanced", "loss": "focal" if focal else "cross_entropy"}
+    data = NodeData(graph, "g")
+    task = make_task(data, split, Config(metric="f1", smoothing=smoothing, **options))
+    examples, logits = Examples(data, task, split, 0), torch.from_numpy(random.normal(size=(40, task.outputs)))
+
+    def losses(ranks: int, parts: int) -> list[float]:
+        found: dict[int, float] = {}
+        for rank in range(ranks):
+            for draw in Batches(37, 11, 0, rank=rank, ranks=ranks, parts=parts):
+                inputs, targets, _, _, share = examples.deal(draw)
+                if share:
+                    part = share * float(task.loss(logits[inputs], targets))
+                    found[draw.step] = found.get(draw.step, 0.0) + part
+        return list(found.values())
+
+    for ranks, parts in ((2, 1), (1, 3), (4, 2), (11, 1)):
+        assert losses(ranks, parts) == pytest.approx(losses(1, 1))
 
 
 def test_labels_that_are_not_known_have_no_share() -> None:

@@ -244,7 +244,7 @@ def test_decay_pulls_at_matrices_only() -> None:
 
 
 def test_the_loss_falls_on_an_easy_task(tmp_path: Path) -> None:
-    options = SMALL | {"epochs": 8, "warmup": 4, "lr": 0.02, "dropout": 0.0, "average": 1}
+    options = SMALL | {"preset": "plain", "epochs": 8, "warmup": 4, "lr": 0.02, "dropout": 0.0, "average": 1}
     run = train(_graph(), out=tmp_path / "run", quiet=True, **options)
     with (tmp_path / "run/metrics.csv").open() as file:
         rows = list(csv.DictReader(file))

@@ -28,6 +28,7 @@ from gpm.training.tune.trial import Bench, Course
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SMALL: dict[str, Any] = {
+    "preset": "plain",
     "width": 8, "heads": 2, "lengths": [0, 1, 2], "patterns": 6, "pool": 12, "batch": 32, "epochs": 2, "modes": 7,
     "lr": 0.01,
 }  # fmt: skip

@@ -27,14 +27,19 @@ import gpm.training.score
 import gpm.training.seeds
 from gpm import Config, GpmError, Graph, Run, train
 from gpm.cli.main import main
+from gpm.config import OutputOptions, TableOptions
 from gpm.data.splits import Split
 from gpm.data.synthetic import planted_motifs
 from gpm.io.manifest import check_folder
 from gpm.nn.predictor import Predictor
 from gpm.training.callbacks import KeepBest, SaveState, StoppedError
+from gpm.training.distributed.lead import Team
+from gpm.training.distributed.ranks import World
 from gpm.training.lightning_module import Learner
+from gpm.training.start import _lead
 
 SMALL: dict[str, Any] = {
+    "preset": "plain",
     "width": 8, "heads": 2, "lengths": [0, 1, 2, 4], "patterns": 8, "pool": 16, "batch": 32, "epochs": 2, "warmup": 2,
 }  # fmt: skip
 
@@ -63,6 +68,8 @@ def _rows(folder: Path) -> list[dict[str, str]]:
 
 def _figures(folder: Path) -> dict[str, Any]:
     result = json.loads((folder / "result.json").read_text())
+    for scores in result["baselines"].values():
+        del scores["seconds"]
     return {
         key: value
         for key, value in result.items()
@@ -82,7 +89,7 @@ def _flags(options: dict[str, Any]) -> list[str]:
 
 
 def test_a_run_folder_holds_what_it_promises(tmp_path: Path) -> None:
-    run = _train(_graph(), tmp_path / "run")
+    run = _train(_graph(), tmp_path / "run", metric="accuracy")
     promised = set(re.findall(r"[\w.]+\.(?:yaml|json|safetensors|csv|npz|md|ckpt)\b", gpm.run.run.__doc__ or ""))
     assert {path.name for path in run.folder.iterdir()} == promised - {"checkpoint.ckpt"}
     result = json.loads((run.folder / "result.json").read_text())
@@ -100,8 +107,8 @@ def test_a_run_folder_holds_what_it_promises(tmp_path: Path) -> None:
 
 
 def test_the_kept_epoch_is_the_best_of_validation(tmp_path: Path) -> None:
-    run = _train(_graph(), tmp_path / "run", epochs=6, lr=0.02)
-    found = [float(row["val_accuracy"]) for row in _rows(run.folder)]
+    run = _train(_graph(), tmp_path / "run", metric="accuracy", epochs=6, lr=0.02)
+    found = [(float(row["val_accuracy"]), -float(row["val_loss"])) for row in _rows(run.folder)]
     assert run.result["best_epoch"] == found.index(max(found)) + 1
 
 
@@ -116,9 +123,10 @@ def test_the_card_says_what_was_done(tmp_path: Path) -> None:
 def test_the_figures_have_all_that_a_table_needs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """--seeds trains several, prints mean ± standard deviation beside the paper's, and --result writes it too."""
     caplog.set_level(logging.INFO, logger="gpm")
-    _graph().save(tmp_path / "graph")
+    _graph().save(tmp_path / "rings")
     recipe = tmp_path / "mine.yaml"
-    recipe.write_text(f"data: {tmp_path}/graph\npaper_result: [71.5, 0.25]\nwidth: 8\nheads: 2\nnote: Of a test.\n")
+    options = "metric: accuracy\nwidth: 8\nheads: 2\n"
+    recipe.write_text(f"data: {tmp_path}/rings\npaper_result: [71.5, 0.25]\nnote: Of a test.\n{options}")
     runs = train(
         str(recipe), out=tmp_path / "runs", seeds=2, seed=3, result=tmp_path / "new/result.json", quiet=True,
         **SMALL | {"lr": 0.01},
@@ -130,7 +138,7 @@ def test_the_figures_have_all_that_a_table_needs(tmp_path: Path, caplog: pytest.
     assert (summary["seeds"], summary["values"]) == ([3, 4], values)
     assert summary["mean"] == pytest.approx(np.mean(values), abs=0.01)
     assert summary["std"] == pytest.approx(np.std(values, ddof=1), abs=0.01)
-    assert (summary["dataset"], summary["model"], summary["metric"]) == ("graph", "GPM", "accuracy")
+    assert (summary["dataset"], summary["model"], summary["metric"]) == ("rings", "GPM", "accuracy")
     assert (summary["paper_mean"], summary["paper_std"], summary["note"]) == (71.5, 0.25, "Of a test.")
     assert "seed as listed" in summary["protocol"]
     assert {"lr", "epochs", "lengths"} <= set(summary["changed"])
@@ -140,18 +148,82 @@ def test_the_figures_have_all_that_a_table_needs(tmp_path: Path, caplog: pytest.
     assert summary["wall_s"] > 0
     assert {run.folder.name for run in runs} == {"seed-3", "seed-4"}
     assert runs[0].split.digest != runs[1].split.digest
-    shown = f"over 2 seeds: {summary['mean']:.2f} ± {summary['std']:.2f}; the paper has 71.50 ± 0.25"
-    assert shown in caplog.messages[-2]
+    assert f"over 2 seeds: {summary['mean']:.2f} ± {summary['std']:.2f} (most frequent class " in caplog.messages[-2]
+    assert caplog.messages[-2].endswith("; the paper has 71.50 ± 0.25")
+    for name, row in summary["baselines"].items():
+        assert row["values"] == [round(100 * run.result["baselines"][name]["test"], 2) for run in runs]
+        assert f"{name} {row['mean']:.2f} ± {row['std']:.2f}" in caplog.messages[-2]
     assert caplog.messages[-1] == f"saved in {tmp_path / 'runs'}"
     assert str(tmp_path) not in json.dumps(summary["versions"])
 
 
-def test_baselines_stand_beside_the_result(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+SIMPLE = ["most frequent class", "label propagation", "linear model on neighbourhood means"]
+
+
+@pytest.mark.parametrize("more", [False, True])
+def test_baselines_stand_beside_the_result(more: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="gpm")
-    run = _train(_graph(), tmp_path / "run", baselines=True)
-    assert set(run.result["baselines"]) == {"majority", "mlp"}
-    assert f"most frequent class {run.result['baselines']['majority']:.2%}" in caplog.messages[-2]
+    run = _train(_graph(), tmp_path / "run", baselines=more, metric="accuracy")
+    scores = run.result["baselines"]
+    assert list(scores) == SIMPLE + ["boosted trees", "gcn", "sage", "mlp"] * more
+    assert all(set(row) == {"val", "test", "seconds"} and row["seconds"] < 10 for row in scores.values())
+    shown = ", ".join(f"{name} {row['test']:.2%}" for name, row in scores.items())
+    (line,) = [message for message in caplog.messages if message.startswith("graph accuracy: ")]
+    assert f"test {run.result['test']['accuracy']:.2%} ({shown}), val " in line
     assert caplog.messages[-1] == f"saved in {tmp_path / 'run'}"
+    card = (run.folder / "README.md").read_text(encoding="utf-8")
+    assert all(f"| {name} | {row['val']:.2%} | {row['test']:.2%} |" in card for name, row in scores.items())
+
+
+def test_a_network_beside_the_result_is_the_one_of_its_flag(tmp_path: Path) -> None:
+    scores = _train(_graph(), tmp_path / "run", baselines=True, metric="accuracy").result["baselines"]
+    alone = _train(_graph(), tmp_path / "sage", model="sage", metric="accuracy").result
+    assert (scores["sage"]["val"], scores["sage"]["test"]) == (alone["val"]["accuracy"], alone["test"]["accuracy"])
+
+
+def test_data_that_cannot_be_compared_does_not_stop_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="gpm")
+    monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)  # a broken installation
+    assert _train(_graph(), tmp_path / "run").result["baselines"] == {}
+    assert any(message.startswith("every baseline is left out of the comparison: ") for message in caplog.messages)
+
+
+@pytest.mark.parametrize("task", ["link", "graph"])
+def test_every_task_has_something_to_compare_with(task: str, tmp_path: Path) -> None:
+    more: dict[str, Any] = {"task": "link", "batch": 256}
+    graph = planted_motifs(seed=1).graph
+    if task == "graph":
+        edges, pointer = np.stack([np.arange(0, 80, 2), np.arange(1, 80, 2)]), np.arange(0, 81, 2)
+        graph, more = Graph.from_edges(edges, 80, graph_ptr=pointer, undirected=True, y=np.arange(40) % 2), {}
+    scores = _train(graph, tmp_path / "run", baselines=True, epochs=1, **more).result["baselines"]
+    heuristics = ["common neighbours", "Adamic-Adar", "preferential attachment"]
+    simple = heuristics if task == "link" else [SIMPLE[0], SIMPLE[2], "boosted trees"]
+    assert list(scores) == [*simple, "gcn", "sage", "mlp"]
+
+
+def test_networks_beside_the_result_need_one_process() -> None:
+    team = Team(World(size=2), "cpu", 0, "ddp")
+    with pytest.raises(GpmError, match="--baselines trains networks that read the whole graph in one process"):
+        _lead(team, _graph(), "", OutputOptions(baselines=True), TableOptions(), {})
+
+
+def test_baselines_that_fail_do_not_stop_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise ValueError("odd data.")
+
+    caplog.set_level(logging.INFO, logger="gpm")
+    for name in ("predict_constant", "propagate_labels", "fit_linear", "fit_trees"):
+        monkeypatch.setattr(f"gpm.training.simple_baselines.{name}", fail)
+    monkeypatch.setattr("gpm.training.fit._score_network", fail)
+    run = _train(_graph(), tmp_path / "run", baselines=True)
+    assert run.result["baselines"] == {}
+    assert sum("is left out of the comparison: odd data." in message for message in caplog.messages) == 7
+    assert not any("is at least as good" in message for message in caplog.messages)
+    assert "compared" not in (run.folder / "README.md").read_text(encoding="utf-8")
 
 
 # The same again
@@ -461,7 +533,7 @@ def test_tensorboard_gets_its_events(tmp_path: Path) -> None:
 def test_an_empty_part_is_said_so(tmp_path: Path) -> None:
     data = _data()
     data.val_mask = torch.zeros(60, dtype=torch.bool)
-    with pytest.raises(GpmError, match="No node is in the val split of 'public'; try --split 60/20/20"):
+    with pytest.raises(GpmError, match="No node is in the val split of 'given'; try --split 60/20/20"):
         _train(data, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -488,7 +560,8 @@ def _several() -> torch.Tensor:
 
 
 KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "public split": ({}, {"split": "public"}),
+    "given split": ({}, {"split": "given"}),
+    "given split by its earlier name": ({}, {"split": "public"}),
     "shares": ({}, {"split": "50/25/25"}),
     "roc_auc": ({"classes": 2}, {"metric": "roc_auc"}),
     "roc_auc of three": ({}, {"metric": "roc_auc"}),
@@ -533,12 +606,12 @@ def test_all_kinds_of_data_and_options_train_and_score(tmp_path: Path, kind: str
         assert chances.sum(1) == pytest.approx(1)
 
 
-def test_a_public_split_is_taken_as_published(tmp_path: Path) -> None:
+def test_a_given_split_is_taken_as_it_is(tmp_path: Path) -> None:
     run = _train(_data(), tmp_path / "run")
     for part, first in (("train", 0), ("val", 1), ("test", 2)):
         assert getattr(run.split, part).tolist() == list(range(first, 60, 3))
     assert Split.load(run.folder / "split.npz").digest == run.split.digest
-    assert run.result["protocol"].startswith("split public; ")
+    assert run.result["protocol"].startswith("split given; ")
 
 
 def test_patience_stops(tmp_path: Path) -> None:
@@ -661,9 +734,9 @@ def test_the_same_command_after_the_end_has_nothing_to_do(
     with monkeypatch.context() as dying:
         _dies(dying, gpm.training.seeds, "write_json", lambda path, content: path == result)  # the last that is written
         with pytest.raises(Killed):
-            _train(_graph(), out, result=result)
+            _train(_graph(), out, metric="accuracy", result=result)
     before = {path.name: path.stat().st_mtime_ns for path in out.iterdir()}
-    run = _train(_graph(), out, result=result)
+    run = _train(_graph(), out, metric="accuracy", result=result)
     assert caplog.messages[-1].startswith(f"{out} is complete, with the same options and data; --overwrite")
     assert json.loads(result.read_text())["values"] == [round(100 * run.result["test"]["accuracy"], 2)]
     assert {path.name: path.stat().st_mtime_ns for path in out.iterdir()} == before

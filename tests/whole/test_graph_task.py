@@ -21,6 +21,7 @@ from gpm.data.graph_data import build_graph_data
 from gpm.training.callbacks import SaveState
 
 SMALL: dict[str, Any] = {
+    "preset": "plain",
     "width": 16, "heads": 2, "lengths": [0, 1, 4], "patterns": 12, "pool": 24, "batch": 16, "warmup": 2, "lr": 0.02,
     "dropout": 0.0, "epochs": 5, "split": "60/20/20",
 }  # fmt: skip
@@ -67,8 +68,8 @@ def _table(path: Path) -> list[dict[str, str]]:
 def classified(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run on a saved collection of rings and trees."""
     folder = tmp_path_factory.mktemp("classified")
-    rings_and_trees().save(folder / "graphs")
-    return _train(str(folder / "graphs"), folder / "run", pe="rings", pe_dim=9).folder
+    rings_and_trees().save(folder / "shapes")
+    return _train(str(folder / "shapes"), folder / "run", pe="rings", pe_dim=9).folder
 
 
 # Classes
@@ -77,7 +78,7 @@ def classified(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_rings_are_told_from_trees(classified: Path) -> None:
     result = Run(classified).result
     assert result["test"]["accuracy"] > 0.85
-    assert (result["task"], result["metric"], result["data"]) == ("graph", "accuracy", "graphs")
+    assert (result["task"], result["metric"], result["data"]) == ("graph", "accuracy", "shapes")
     assert result["protocol"].startswith("split random 60/20/20, seed 0, stratified; epoch chosen by validation")
     assert "60 graphs" in (classified / "README.md").read_text(encoding="utf-8")
 
@@ -88,13 +89,13 @@ def test_a_run_scored_again_has_the_same_figures(classified: Path, capsys: pytes
         assert run.evaluate(part) == pytest.approx(run.result[part], abs=1e-6)
     assert main(["evaluate", str(classified)]) == 0
     first, second = capsys.readouterr().out.splitlines()
-    assert first.startswith(f"graphs, test: accuracy {run.result['test']['accuracy']:.2%}, loss ")
+    assert first.startswith(f"shapes, test: accuracy {run.result['test']['accuracy']:.2%}, loss ")
     assert second.startswith(f"{len(run.split.test)} graphs, 24 patterns each, split random 60/20/20")
 
 
 def test_the_table_is_of_the_test_part(classified: Path) -> None:
     run, rows = Run.open(classified), _table(classified / "predictions.csv")
-    assert list(rows[0]) == ["graph", "prediction", "p_0", "p_1"]
+    assert list(rows[0]) == ["graph", "prediction", "label_true", "p_0", "p_1"]
     assert [int(row["graph"]) for row in rows] == run.split.test.tolist()
     right = [int(row["prediction"]) == run.data.labels[int(row["graph"])] for row in rows]
     assert np.mean(right) == pytest.approx(run.result["test"]["accuracy"])
@@ -109,7 +110,7 @@ def test_graphs_are_predicted_by_number(classified: Path, tmp_path: Path, capsys
     assert some.names == [7, TWO_RINGS]
     torch.testing.assert_close(some.logits, everything.logits[[6, 1]], atol=1e-5, rtol=1e-4)
     assert main(["predict", str(classified), "--graphs", "7", "1", "-o", str(tmp_path / "some.csv")]) == 0
-    assert capsys.readouterr().out == f"2 graphs of graphs written to {tmp_path / 'some.csv'}\n"
+    assert capsys.readouterr().out == f"2 graphs of shapes written to {tmp_path / 'some.csv'}\n"
     assert [row["graph"] for row in _table(tmp_path / "some.csv")] == ["7", "1"]
     assert main(["predict", str(classified), "--graphs", "60", "-o", str(tmp_path / "some.csv")]) == 2
     assert capsys.readouterr().err == "gpm predict: No graph '60': graphs are numbered 0 to 59.\n"
@@ -126,7 +127,7 @@ def test_an_empty_graph_is_left_out_and_said_so(classified: Path, caplog: pytest
     run = Run.open(classified)
     assert EMPTY not in np.concatenate([run.split.train, run.split.val, run.split.test])
     assert run.data.graph.num_graphs == COUNT
-    assert "graphs: no nodes in 1 of 60 graphs, which are left out: 4." in caplog.text
+    assert "shapes: no nodes in 1 of 60 graphs, which are left out: 4." in caplog.text
     with pytest.raises(GpmError, match=r"^Graph 4 has no nodes, so it has no patterns; leave it out\.$"):
         run.predict([1, EMPTY])
 
@@ -151,7 +152,7 @@ def test_data_check_proves_the_parts(classified: Path, capsys: pytest.CaptureFix
 def test_the_same_graphs_given_as_others_get_the_same_answers(classified: Path) -> None:
     run = Run.open(classified)
     without_labels = replace(rings_and_trees(), y=None)
-    for source in (without_labels, classified.parent / "graphs", str(classified.parent / "graphs")):
+    for source in (without_labels, classified.parent / "shapes", str(classified.parent / "shapes")):
         other = Run.open(classified, source, other=True)
         torch.testing.assert_close(other.predict().logits, run.predict().logits)
         with pytest.raises(GpmError, match="Only the training data has a split; open the run without"):
@@ -208,7 +209,7 @@ def test_a_killed_run_resumes_to_the_same_bits(
     with monkeypatch.context() as patched:
         patched.setattr(SaveState, "on_train_epoch_end", dying)
         with pytest.raises(Killed):
-            _train(str(classified.parent / "graphs"), tmp_path / "run", pe="rings", pe_dim=9)
+            _train(str(classified.parent / "shapes"), tmp_path / "run", pe="rings", pe_dim=9)
     assert not (tmp_path / "run/result.json").exists()
     assert main(["train", "--resume", str(tmp_path / "run"), "--quiet"]) == 0
     for name in ("model.safetensors", "predictions.csv", "split.npz"):
@@ -238,7 +239,7 @@ def test_a_sum_learns_the_size_of_graphs_and_a_mean_cannot(rings: Graph, tmp_pat
 def test_values_are_reported_in_their_own_units(rings: Graph, tmp_path: Path) -> None:
     run = _train(rings, tmp_path / "run", readout="sum", metric="rmse", epochs=2)
     rows = _table(run.folder / "predictions.csv")
-    assert list(rows[0]) == ["graph", "prediction"]
+    assert list(rows[0]) == ["graph", "prediction", "label_true"]
     off = np.array([float(row["prediction"]) - run.data.labels[int(row["graph"])] for row in rows])
     assert run.result["test"]["rmse"] == pytest.approx(np.sqrt(np.mean(off**2)), rel=1e-3)
     assert run.result["test"]["mae"] == pytest.approx(np.abs(off).mean(), rel=1e-3)
@@ -278,7 +279,7 @@ def test_several_values_have_a_column_each(rings: Graph, tmp_path: Path) -> None
     y[::7, 1] = np.nan
     run = _train(replace(rings, y=y), tmp_path / "run", readout="sum", epochs=2)
     rows = _table(run.folder / "predictions.csv")
-    assert list(rows[0]) == ["graph", "prediction_0", "prediction_1"]
+    assert list(rows[0]) == ["graph", "prediction_0", "prediction_1", "label_true_0", "label_true_1"]
     assert all(float(row["prediction_1"]) == pytest.approx(-5, abs=1) for row in rows)
     assert all(float(row["prediction_0"]) > 900 for row in rows)
 
@@ -296,7 +297,7 @@ def test_several_labels_may_be_unknown_here_and_there(tmp_path: Path) -> None:
     assert np.isfinite(list(run.result["test"].values())).all()
     assert 7 not in np.concatenate([run.split.train, run.split.val, run.split.test])
     rows = _table(run.folder / "predictions.csv")
-    assert list(rows[0]) == ["graph", "prediction", "p_0", "p_1", "p_2"]
+    assert list(rows[0]) == ["graph", "prediction", "label_true_0", "label_true_1", "label_true_2", "p_0", "p_1", "p_2"]
     assert rows[0]["prediction"] == " ".join(str(c) for c in range(3) if float(rows[0][f"p_{c}"]) >= 0.5)
     said = run.predict(run.split.test)
     assert said.labels.shape == (len(said), 3)
@@ -336,7 +337,7 @@ def test_a_class_that_is_only_tested_is_named_and_has_a_column(
     run = _train(graph, tmp_path / "run", split="3-fold", seed=seed, epochs=2)
     assert "graphs: classes in val or test but not in train of split" in caplog.text
     rows = _table(run.folder / "predictions.csv")
-    assert list(rows[0]) == ["graph", "prediction", "p_0", "p_1", "p_2"]
+    assert list(rows[0]) == ["graph", "prediction", "label_true", "p_0", "p_1", "p_2"]
     assert np.isfinite(list(run.result["test"].values())).all()
     assert run.evaluate() == pytest.approx(run.result["test"], abs=1e-6)
 

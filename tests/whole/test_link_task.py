@@ -14,7 +14,7 @@ import pytest
 
 from gpm import GpmError, Graph, Run, train
 from gpm.cli.main import main
-from gpm.data.link_data import LinkSplit
+from gpm.data.link_data import LinkData, LinkSplit
 from gpm.training.callbacks import SaveState
 
 SMALL: dict[str, Any] = {
@@ -82,14 +82,32 @@ def test_a_run_scored_again_has_the_same_figures(trained: Path, capsys: pytest.C
     assert main(["evaluate", str(trained)]) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert first.startswith(f"groups, test: Hits@20 {run.result['test']['hits@20']:.2%}, Hits@50 ")
-    assert second.startswith(f"{len(run.split.test)} pairs, 24 patterns each, split strict 80/5/15")
+    edges, negatives = (len(each("test")) for each in (run.split.edges_of, run.split.negatives_of))  # type: ignore[attr-defined]
+    assert second.startswith(f"{edges} edges and {negatives} non-edges, 24 patterns each, split strict 80/5/15")
+
+
+@pytest.mark.parametrize(
+    ("metric", "kind", "said"), [("mrr", "80/5/15", True), ("mrr", "60/20/20", False), ("ap", "80/5/15", False)]
+)
+def test_edges_and_non_edges_are_counted_apart_and_unequal_ranks_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, metric: str, kind: str, said: bool
+) -> None:
+    caplog.set_level("INFO", logger="gpm")
+    split = _train(groups(), tmp_path / "run", epochs=1, metric=metric, split=kind).split
+    assert isinstance(split, LinkSplit)
+    train, val, test = (len(split.edges_of(part)) for part in ("train", "val", "test"))
+    sizes = f"{train} train, {val} val, {test} test edges; {val} val, {test} test non-edges"
+    assert f"split {split.name}: {sizes} ({split.digest})" in caplog.messages
+    against = f"do not compare validation with test: validation ranks against {val} non-edges, test against {test}"
+    assert (against in caplog.messages) == said
 
 
 def test_the_table_is_of_the_test_pairs(trained: Path) -> None:
     run, rows = Run.open(trained), _table(trained / "predictions.csv")
     split = run.split
     assert isinstance(split, LinkSplit)
-    assert list(rows[0]) == ["source", "target", "probability"]
+    assert list(rows[0]) == ["source", "target", "probability", "label_true"]
+    assert [int(row["label_true"]) for row in rows] == split.labels[split.test].tolist()
     pairs = [[int(row["source"][1:]), int(row["target"][1:])] for row in rows]
     assert pairs == split.pairs[split.test].tolist()
     chance, truth = np.array([float(row["probability"]) for row in rows]), split.labels[split.test]
@@ -167,10 +185,10 @@ def test_a_file_of_pairs_that_is_none_gets_a_sentence(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["-o", "{out}"], "Name a table of pairs with --pairs, or a node with --recommend 10 --node NAME."),
+        (["-o", "{out}"], "Name a table of pairs with --pairs, or ask for new neighbours with --recommend"),
         (["--pairs", "x.csv"], "Name the table to write, as in -o predictions.csv."),
-        (["--recommend", "3"], "--recommend and --node belong together: how many neighbours"),
-        (["--node", "n0", "-o", "{out}"], "--recommend and --node belong together: how many neighbours"),
+        (["--recommend", "3"], "Name the table to write, as in -o predictions.csv."),
+        (["--node", "n0", "-o", "{out}"], "--node names one node for --recommend 10, --nodes names several; give one"),
         (["--recommend", "3", "--node", "n99"], "No node is named 'n99'. Did you mean 'n9'?"),
     ],
 )
@@ -233,6 +251,77 @@ def test_neighbours_are_printed_or_written(
     rows = _table(out)
     assert list(rows[0]) == ["source", "target", "probability"]
     assert [row["target"] for row in rows] == [target for _, target in found.names]
+
+
+def test_many_nodes_get_their_neighbours_in_one_table(runs: dict[str, Path], tmp_path: Path) -> None:
+    run, out = Run.open(runs["product"]), tmp_path / "new.csv"
+    (tmp_path / "some.txt").write_text("n5\nn2\nn7\n")
+    for chosen, names in (
+        (["--nodes", "n5", "n2", "n7"], ["n5", "n2", "n7"]),
+        (["--nodes", str(tmp_path / "some.txt")], ["n5", "n2", "n7"]),
+        ([], [f"n{i}" for i in range(NODES)]),
+    ):
+        assert main(["predict", str(runs["product"]), "--recommend", "2", *chosen, "-o", str(out)]) == 0
+        pairs = [(row["source"], row["target"]) for row in _table(out)]
+        assert pairs == [pair for name in names for pair in run.recommend(name, 2).names]
+
+
+def test_a_split_and_negatives_of_the_users_own_are_trained_and_scored_with(tmp_path: Path) -> None:
+    graph, words = groups(), ("train", "train", "train", "val", "test")
+    ends = [(a, b) for a, b in graph.edge_index().T.tolist() if a < b]
+    rows = [f"n{a},n{b},{words[i % 5]}" for i, (a, b) in enumerate(ends)]
+    none = [f"n{a},n{b}" for a in range(20) for b in range(40, 60) if [a, b] not in graph.edge_index().T.tolist()]
+    (tmp_path / "edges.csv").write_text("\n".join(["source,target,split", *rows, ""]))
+    (tmp_path / "none.csv").write_text("\n".join([*none, ""]))
+    flags = [f"--{key}={value}" for key, value in (SMALL | {"epochs": 1}).items()]
+    command = ["train", str(tmp_path / "edges.csv"), "--negatives", str(tmp_path / "none.csv"), "--quiet", *flags]
+    assert main([*command, "--out", str(tmp_path / "run"), "--device", "cpu"]) == 0
+    run = Run.open(tmp_path / "run")
+    split = run.split
+    assert isinstance(split, LinkSplit)
+    assert split.name == "strict given, seed 0, given negatives"
+    for part in ("val", "test"):
+        held = {tuple(sorted(run.data.graph.names_of(pair))) for pair in split.edges_of(part)}
+        assert held == {tuple(sorted((f"n{a}", f"n{b}"))) for i, (a, b) in enumerate(ends) if words[i % 5] == part}
+    assert len(split.negatives_of("val", "test")) == len(none)
+    assert run.data.make_split(0).digest == split.digest
+    assert main(["data", "check", str(tmp_path / "run")]) == 0
+    assert main([*command[:2], "--protocol", "paper", *flags, "--out", str(tmp_path / "paper")]) == 2
+
+
+# Two sides
+
+
+def shop() -> Graph:
+    """Customers c0, c1, ... and goods g0, g1, ... of three kinds, mostly bought by the customers of their kind."""
+    rng = np.random.default_rng(0)
+    kept = rng.random((40, 30)) < np.where(np.arange(40)[:, None] % 3 == np.arange(30) % 3, 0.4, 0.02)
+    one, two = np.nonzero(kept)
+    names = [f"c{i}" for i in range(40)] + [f"g{i}" for i in range(30)]
+    return Graph.from_edges(np.stack([one, two + 40]), 70, undirected=True, names=names)
+
+
+def test_in_a_bipartite_graph_non_edges_and_recommendations_join_the_sides(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="gpm")
+    run = _train(shop(), tmp_path / "run", epochs=1)
+    assert "the graph is bipartite: non-edges join its sides of 40 and 30 nodes" in caplog.text
+    split, data = run.split, run.data
+    assert isinstance(split, LinkSplit)
+    assert isinstance(data, LinkData)
+    assert split.name == "strict 80/5/15, seed 0, bipartite"
+    for pairs in (split.pairs, data.draw_negatives(split, 500, 1, 2)):
+        assert ((pairs < 40).sum(1) == 1).all()
+    again = Run.open(tmp_path / "run", shop())
+    assert again.split.digest == split.digest
+    for name, other in (("c3", "g"), ("g3", "c")):
+        assert {target[0] for _, target in again.recommend(name, 100).names} == {other}
+    plain = _train(shop(), tmp_path / "plain", epochs=1, bipartite="no").split
+    assert isinstance(plain, LinkSplit)
+    assert (plain.name, plain.sides) == ("strict 80/5/15, seed 0", None)
+    np.testing.assert_array_equal(plain.edges_of("test"), split.edges_of("test"))
+    assert (np.diff(plain.negatives_of("test") < 40) == 0).any()
 
 
 # Another graph

@@ -59,9 +59,10 @@ def test_carbons_are_counted(trained: Path) -> None:
     assert run.result["test"]["mae"] < 0.5 * spread
     assert run.evaluate() == pytest.approx(run.result["test"], rel=1e-5)
     rows = read_rows(trained / "predictions.csv")
-    assert list(rows[0]) == ["graph", "line", "name", "prediction"]
-    assert [row["name"] for row in rows] == [SMILES[i] for i in run.split.test]
-    off = [abs(float(row["prediction"]) - 50 - 2 * count_carbons(row["name"])) for row in rows]
+    assert list(rows[0]) == ["graph", "line", "smiles", "id", "prediction", "label_true"]
+    assert [row["smiles"] for row in rows] == [SMILES[i] for i in run.split.test]
+    assert [float(row["label_true"]) for row in rows] == [50 + 2 * count_carbons(row["smiles"]) for row in rows]
+    off = [abs(float(row["prediction"]) - float(row["label_true"])) for row in rows]
     assert np.mean(off) == pytest.approx(run.result["test"]["mae"], rel=1e-3)
 
 
@@ -75,7 +76,8 @@ def test_another_table_is_predicted_with_atoms_that_were_never_seen(
     assert capsys.readouterr().out == f"4 graphs of other written to {out}\n"
     assert "other.csv: 1 of 5 rows left out (line 4: 'xyz' is not SMILES)" in caplog.text
     rows = read_rows(out)
-    assert [row["name"] for row in rows] == ["CCCC", "C[Si](C)(C)[Se]c1ccccc1", "[U]", "CCCCCCCC"]
+    assert [row["smiles"] for row in rows] == ["CCCC", "C[Si](C)(C)[Se]c1ccccc1", "[U]", "CCCCCCCC"]
+    assert [row["name"] for row in rows] == ["a", "b", "d", "e"]  # a column of the user's that identifies the rows
     said = [float(row["prediction"]) for row in rows]
     assert np.isfinite(said).all()
     assert said[0] < said[3]
@@ -168,8 +170,10 @@ def test_yes_or_no_is_a_class_and_scaffolds_split(tmp_path: Path) -> None:
     assert list(read_rows(tmp_path / "run/predictions.csv")[0]) == [
         "graph",
         "line",
-        "name",
+        "smiles",
+        "id",
         "prediction",
+        "label_true",
         "p_no",
         "p_yes",
     ]

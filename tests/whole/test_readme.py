@@ -124,14 +124,14 @@ def test_its_commands_run(
     assert _blocks("text")[0].strip() in said  # what the columns are taken for
     assert "2 of 62 nodes are new" in said
     assert "'Cairo'" in said
-    assert Path("predictions.csv").read_text().startswith("node,prediction,p_blue,p_red\nalice,")
+    assert Path("predictions.csv").read_text().startswith("node,prediction,label_true,p_blue,p_red\nalice,")
     assert [line.split(",")[0] for line in Path("new.csv").read_text().splitlines()] == ["node", "p60", "p61"]
     assert all(Path(name).is_file() for name in ("embeddings.parquet", "model.pt2", "tuned/recipe.yaml"))
     assert Path("alice.png").is_file()
     assert Path("page.html").is_file()
     assert len(Path("scores.csv").read_text().splitlines()) == 3
-    assert Path("classes.csv").read_text().startswith("graph,prediction,p_0,p_1\n")
-    assert [line.split(",")[2] for line in Path("logp.csv").read_text().splitlines()] == ["name", "CCO", "CCN"]
+    assert Path("classes.csv").read_text().startswith("graph,prediction,label_true,p_0,p_1\n")
+    assert [line.split(",")[2] for line in Path("logp.csv").read_text().splitlines()] == ["smiles", "CCO", "CCN"]
 
 
 def test_its_commands_name_what_there_is() -> None:

@@ -115,7 +115,7 @@ class Arguments:
                     listed[key] = listed.get(key, []) + more
                     spelled = [word for word in spelled if not word.startswith(f"--{key}=")]
                     values = [json.dumps(listed[key])]
-            elif hint is bool and not has_value:
+            elif hint in (bool, bool | None) and not has_value:
                 values = [waiting.pop(0)] if waiting and waiting[0].lower() in ("true", "false") else ["true"]
             elif hint is not None and not has_value and waiting and not re.match(r"--|-o$|-o=", waiting[0]):
                 values = [waiting.pop(0)]

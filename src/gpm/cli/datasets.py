@@ -29,7 +29,8 @@ def data(name: str = "", source: str = "") -> None:
         name: Name of a dataset, graph folder or PyG file to load and describe. Default: list all names with their size,
             usual split, metric, and whether loading needs a download. Or the word check, as in gpm data check RUN.
         source: After check: run folder, name of a dataset, or file. Checks that its splits do not overlap and, for
-            links, are not visible to the walks.
+            links, are not visible to the walks. Of a run that reads known labels, checks that no prediction rests on
+            its own label.
     """
     if name == "check":
         if not source:
@@ -44,6 +45,7 @@ def data(name: str = "", source: str = "") -> None:
 def check_source(source: str) -> list[str]:
     """Check the split of a run, or of a dataset with seed 0, and say line by line what holds."""
     from gpm.data import leakage
+    from gpm.inference.label_proof import check_labels
     from gpm.io.run_files import CONFIG, RESULT, SPLIT
     from gpm.run.run import Run
 
@@ -57,7 +59,7 @@ def check_source(source: str) -> list[str]:
         raise GpmError(
             f"The figures in {folder} are of the split {scored}, but {SPLIT} is {run.split.digest}; train again."
         )
-    return leakage.check_data(run.data, run.split)
+    return leakage.check_data(run.data, run.split) + check_labels(run)
 
 
 def list_datasets() -> list[str]:
@@ -79,7 +81,7 @@ def find_state(entry: Entry) -> str:
         return "ready"
     if has_raw(entry) or find_compact(entry):
         return "raw files at hand"
-    return "needs files" if entry.loader == "citations" else "would download"
+    return "needs files" if entry.loader == "file" else "would download"
 
 
 def describe_data(name: str) -> list[str]:

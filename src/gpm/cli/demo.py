@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def demo(out: Path = Path("demo"), quiet: bool = False) -> None:
-    """Train on planted motifs, score beside two baselines, and explain one prediction on a page.
+    """Train on planted motifs, score beside baselines, and explain one prediction on a page.
 
     Args:
         out: Folder to write to.

@@ -25,6 +25,7 @@ def evaluate_run(
         patterns: Patterns per instance. 0 takes the whole pool.
         out: Also write the scores to this JSON file.
     """
+    from gpm.data.splits import LinkSplit
     from gpm.io.atomic import write_json
     from gpm.tasks.metrics import show_scores
 
@@ -33,10 +34,11 @@ def evaluate_run(
     used = patterns or opened.config.pool
     each = f", {used} patterns each" if opened.config.model == "gpm" else ""
     print(f"{opened.data.title}, {part}: {show_scores(scores)}")
-    print(
-        f"{len(getattr(opened.split, part)):,} {name_instances(opened)}s{each}, split {opened.split.name} "
-        f"({opened.split.digest}), seed {opened.config.seed}"
-    )
+    count = f"{len(getattr(opened.split, part)):,} {name_instances(opened)}s"
+    if isinstance(opened.split, LinkSplit):
+        edges, negatives = opened.split.edges_of(part), opened.split.negatives_of(part)
+        count = f"{len(edges):,} edges and {len(negatives):,} non-edges"
+    print(f"{count}{each}, split {opened.split.name} ({opened.split.digest}), seed {opened.config.seed}")
     if out is not None:
         about = {"run": str(run), "part": part, "patterns": used}
         about |= {"split": opened.split.name, "digest": opened.split.digest}

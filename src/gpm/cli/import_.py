@@ -17,6 +17,10 @@ def import_run(
     task: Literal["auto", "node", "link", "graph"] = "auto",
     graph: str = "",
     split: str = "",
+    negatives: Path | None = None,
+    from_column: str = "",
+    to_column: str = "",
+    id_column: str = "",
     directed: bool = False,
     unlisted: Literal["", "error", "add", "drop"] = "",
     order: Literal["", "given", "degree", "locality"] = "",
@@ -38,7 +42,12 @@ def import_run(
         target: Column to predict, or several.
         task: What to predict; auto infers it from the tables.
         graph: Column with the graph of a row.
-        split: Column that says train, val or test. Default: a column with a usual name and such words.
+        split: Column that says train, val or test. Default: a column with a usual name and such words. For links, a
+            column of the edges.
+        negatives: For links, table of node pairs without an edge, to validate and test with.
+        from_column: Column of the edges with the node where an edge starts. Default: by its name.
+        to_column: Column of the edges with the node where an edge ends. Default: by its name.
+        id_column: Column of the nodes with the id that edges use. Default: by its name.
         directed: Edges are directed. Default: each edge goes in both directions.
         unlisted: Edge endpoints that the table of nodes does not list: stop with an error, add the node, or drop the
             edge.
@@ -56,13 +65,14 @@ def import_run(
 
     options: dict[str, Any] = {
         "target": target, "task": task, "graph": graph, "split": split, "directed": directed, "unlisted": unlisted,
-        "order": order, "schema": schema, "like": like,
+        "order": order, "schema": schema, "like": like, "from_column": from_column, "to_column": to_column,
+        "id_column": id_column,
     }  # fmt: skip
     if schema is not None and not edges:
         edges, nodes, graphs = _files_of(schema, nodes, graphs)
     if not edges:
         raise GpmError("Name what to import: a table of edges, a network file, or a folder with one file per graph.")
-    for key in ("target", "graph", "split", "directed", "schema"):
+    for key in ("target", "graph", "split", "directed", "schema", "from_column", "to_column", "id_column"):
         if like is not None and options[key]:
             raise GpmError(f"--like reads the columns as in the other import; leave out --{key}.")
     if show:
@@ -71,12 +81,14 @@ def import_run(
     if out is None:
         raise GpmError("Name the folder to write, as in -o graph.")
     if (path := Path(edges)).suffix.lower() in PYG_FILES:
-        for key, value in (options | {"nodes": nodes, "graphs": graphs, "memory": memory}).items():
+        for key, value in (
+            options | {"nodes": nodes, "graphs": graphs, "memory": memory, "negatives": negatives}
+        ).items():
             if value and key != "task":
                 raise GpmError(f"--{key} is for tables, but {path} is a PyG file; leave it out.")
         _import_pyg(path.expanduser(), out, task, overwrite)
     else:
-        options |= {"nodes": nodes, "graphs": graphs, "memory": memory, "overwrite": overwrite}
+        options |= {"nodes": nodes, "graphs": graphs, "memory": memory, "overwrite": overwrite, "negatives": negatives}
         import_tables(edges, out, progress=not quiet, **options)
     _print_summary(out)
 
@@ -127,8 +139,6 @@ def _files_of(schema: Path, nodes: Path | None, graphs: Path | None) -> tuple[st
 
 def _import_pyg(path: Path, out: Path, task: str, overwrite: bool) -> None:
     """Write a PyG file as a graph folder, with labels and the masks of its splits."""
-    import numpy as np
-
     from gpm.data.labels import VALUE_METRICS
     from gpm.data.link_data import LinkData
     from gpm.data.sources import load_task_data
@@ -141,8 +151,5 @@ def _import_pyg(path: Path, out: Path, task: str, overwrite: bool) -> None:
         several = "labels" if data.labels.ndim == 2 else "classes"
         facts["kind"] = "values" if data.metric in VALUE_METRICS else several
         if data.masks is not None:
-            masks = [data.masks.train, data.masks.val, data.masks.test]
-            if (np.sum(masks, axis=0, dtype=np.int8) > 1).any():
-                raise GpmError(f"{path}: an instance is in two masks of a split; put each into one mask only.")
-            extras["part"] = np.select(masks, range(3), default=-1).astype(np.int8)  # [N] or [N, splits]
+            extras["part"] = data.masks.codes()
     save_graph(data.graph, out, overwrite=overwrite, facts=facts, extras=extras)

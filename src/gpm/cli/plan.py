@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from pathlib import Path
 from typing import Any, Literal
 
@@ -59,12 +58,12 @@ def plan_run(
         raise GpmError("Say what to train on: a dataset or a folder, or else --num_nodes with --num_edges.")
     if out is not None and (out.is_dir() or out.suffix != ".json"):
         raise GpmError(f"{out}: name a .json file for the prediction.")
-    from gpm.compute import choose_device
+    from gpm.compute import choose_device, usual_threads
     from gpm.io.atomic import write_json
     from gpm.training.estimate import Stated, Team, plan_training
 
     kind = "cuda" if (choose_device("auto") if device == "auto" else device).startswith("cuda") else "cpu"
-    threads = compute.threads or max(1, (os.cpu_count() or 1) // ranks.devices)
+    threads = compute.threads or usual_threads(ranks.devices)
     plan = plan_training(
         source or Stated(num_nodes, num_edges, features, classes),
         Team(ranks.devices, ranks.machines, kind, ranks.strategy, ranks.workers, threads, bandwidth * 1e9, peak * 1e12),

@@ -23,7 +23,7 @@ def predict_run(
     new: bool = False,
     interval: bool = True,
     draws: int = 8,
-    calibrate: bool = False,
+    calibrate: bool | None = None,
     patterns: int = 0,
     shard: str = "",
     merge: Path | None = None,
@@ -35,24 +35,27 @@ def predict_run(
     Args:
         run: Run folder.
         out: Table to write: .csv, .tsv, .parquet or .jsonl. With --shard, folder for the shards.
-        nodes: Names of nodes. Default: all.
+        nodes: Names of nodes, or a file with one name per row. Default: all.
         pairs: Table of node pairs to score, with columns source and target. For link prediction.
         graphs: Names or ids of graphs. Default: all.
-        recommend: Number of likely new neighbours of --node to list. For link prediction.
+        recommend: Number of likely new neighbours to list: of --node, of each of --nodes, or else of every node. For
+            link prediction.
         node: Node whose new neighbours to list.
         on: Other data than the run was trained on: a graph folder; the tables of edges, nodes and graphs, in this
             order; or another table of molecules.
         new: With --on, only the nodes that training did not see.
-        interval: For numbers, also write columns low and high: the spread of the prediction when patterns are drawn
-            again or, with --calibrate, an interval that covers 90% of the validation split.
+        interval: For numbers, also write columns low and high: an interval that covers 90% of the validation split.
+            With --calibrate false, or where that split cannot be read, spread_low and spread_high: the spread of the
+            prediction when patterns are drawn again.
         draws: Draws of patterns for the interval.
-        calibrate: First fit probabilities (by a temperature) or intervals to the validation split.
+        calibrate: First fit probabilities (by a temperature) or intervals to the validation split. Default: intervals
+            only.
         patterns: Patterns per instance. 0 takes the whole pool.
         shard: Predict one of many equal shards of all instances, such as 3/100 (counted from 0), into the folder -o.
         merge: Instead, merge all shards in this folder into one table.
         overwrite: Replace the file of a shard of another run, other data or other options.
     """
-    from gpm.data.graph_files import read_pairs
+    from gpm.data.graph_files import read_names, read_pairs
     from gpm.io.table_files import check_table
 
     some: dict[str, Any] = {"--recommend": recommend, "--node": node, "--nodes": nodes, "--graphs": graphs}
@@ -64,23 +67,25 @@ def predict_run(
         _merge_parts(run, out, merge)
         return
     index, count = _check_shard(shard, out, some) if shard else (0, 0)
-    if out is None and not recommend:
+    if out is None and not (recommend and node):
         raise GpmError("Name the table to write, as in -o predictions.csv.")
     if out is not None and not shard:
         check_table(out)
-    if bool(recommend) != bool(node):
-        raise GpmError("--recommend and --node belong together: how many neighbours, and of which node.")
+    if node and (nodes or not recommend):
+        raise GpmError("--node names one node for --recommend 10, --nodes names several; give one of the two.")
+    if len(nodes) == 1 and Path(nodes[0]).is_file():
+        nodes = read_names(Path(nodes[0]))
     opened = open_run(run, on, **options, report=index == 0)
     level = opened.data.level
     drawing: dict[str, Any] = {"patterns": patterns or None, "calibrate": calibrate, "progress": True}
     for flag, value, of in (("--nodes", nodes, "node"), ("--pairs", pairs, "link"), ("--graphs", graphs, "graph")):
-        if value and (level != of or recommend):
+        if value and (level != of or recommend) and not (flag == "--nodes" and recommend):
             raise GpmError(f"{flag} is for predicting {of}s, but here {run} predicts {level}s; leave it out.")
     if level == "link" and new:
         raise GpmError(f"--new is for nodes, but {run} predicts links; leave it out.")
-    wide = interval and opened.predicts_values and (opened.config.model == "gpm" or calibrate)
+    wide = interval and opened.predicts_values and (opened.config.model == "gpm" or calibrate is not False)
     if level == "link" and pairs is None and not recommend:
-        raise GpmError("Name a table of pairs with --pairs, or a node with --recommend 10 --node NAME.")
+        raise GpmError("Name a table of pairs with --pairs, or ask for new neighbours with --recommend 10.")
     if shard and out is not None:
         drawing |= {"pairs": pairs, "new": new, "interval": wide, "draws": draws, "overwrite": overwrite}
         part = opened.predict_shard(out, index, count, **drawing)
@@ -89,7 +94,8 @@ def predict_run(
         print(rows if part.made else f"{part.path} exists already, of the same run, data and options; nothing to do")
         return
     if recommend:
-        predictions = opened.recommend(node, recommend, **drawing)
+        every: list[Any] = list(nodes or opened.data.instance_names)
+        predictions = opened.recommend(node or every, recommend, **drawing)
     elif pairs is not None:
         predictions = opened.predict(read_pairs(pairs), **drawing)
     else:

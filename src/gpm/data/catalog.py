@@ -22,14 +22,15 @@ class Entry:
     """A named dataset, and how it is used."""
 
     title: str  # name for messages and reports
-    loader: str  # the class of `torch_geometric.datasets`, or "ogb", "ogbl", "motifs" or "random" for our own
+    loader: str  # the class of `torch_geometric.datasets`; of our own: "ogb", "ogbl", "file" or a synthetic graph
     root: str = ""  # folder below the data root that the loader gets
     options: tuple[tuple[str, str | bool], ...] = ()  # further arguments of the loader
     raw: str = ""  # folder below the data root that holds `raw`; empty if there are no files
     nodes: int = 0  # published number, over all graphs; rounded where only the mean is published
     undirected: bool = False  # `load_dataset` adds the reverse of every edge, as the usual benchmark does
+    featureless: bool = False  # the features of the file are the identity, which says nothing: they are left out
     split: str = "60/20/20"  # or other shares, folds such as "10-fold", "scaffold", or "public" if the data has one
-    metric: str = "accuracy"  # or "roc_auc" for classes, "mae" or "rmse" for values, "hits@20" and the like for links
+    metric: str = "accuracy"  # or "roc_auc" or "ap" for classes, "mae" or "rmse" for values, "hits@20" etc. for links
     task: str = "node"  # or "link" or "graph"
     graphs: int = 0  # in a collection
     classes: tuple[str, ...] = ()  # names of the classes, in order; empty if they have numbers only
@@ -61,6 +62,11 @@ def _wikipedia(title: str, nodes: int) -> Entry:
     return _named(title, "WikipediaNetwork", title.lower(), nodes, "public", folder=folder, undirected=True)
 
 
+def _airports(region: str, nodes: int) -> Entry:
+    fields: dict[str, Any] = {"folder": region.lower(), "undirected": True, "featureless": True}
+    return _named(f"Airports-{region}", "Airports", region, nodes, "60/20/20", **fields)
+
+
 def _twitch(country: str, nodes: int) -> Entry:
     return _named(f"Twitch-{country}", "Twitch", country, nodes, "50/25/25", metric="roc_auc")
 
@@ -78,6 +84,14 @@ def _graphs(name: str, graphs: int, nodes: int, split: str = "80/10/10") -> Entr
     return _named(name, "TUDataset", name, nodes, split, task="graph", graphs=graphs)
 
 
+def _file(title: str, root: str, file: str, nodes: int, **fields: Any) -> Entry:
+    return Entry(title, "file", root, (("file", file),), root, nodes, **fields)
+
+
+def _pairs(title: str, nodes: int) -> Entry:
+    return _file(title, "LinkSets", f"{title}.mat", nodes, split="85/5/10", metric="roc_auc", task="link")
+
+
 def _zinc(title: str, graphs: int, nodes: int, subset: bool) -> Entry:
     fields: dict[str, Any] = {"split": "public", "metric": "mae", "task": "graph"}
     return Entry(title, "ZINC", "ZINC", (("subset", subset),), "ZINC", nodes, graphs=graphs, **fields)
@@ -92,6 +106,7 @@ _MOTIFS = ("base", "house roof", "house middle", "house bottom", "six-cycle", "d
 
 CATALOG = {
     "motifs": Entry("Planted motifs", "motifs", nodes=2120, classes=_MOTIFS),
+    "fraud": Entry("Planted fraud", "fraud", nodes=8000, metric="ap", classes=("ok", "fraud")),
     "random": Entry("Random graph", "random", nodes=2000, split="80/5/15", metric="roc_auc", task="link"),
     "karate": Entry("Karate Club", "KarateClub", nodes=34),
     "cora": _named("Cora", "Planetoid", "Cora", 2708, "public"),
@@ -126,8 +141,18 @@ CATALOG = {
     "twitch-fr": _twitch("FR", 6551),
     "twitch-pt": _twitch("PT", 1912),
     "twitch-ru": _twitch("RU", 4385),
-    "acm": Entry("ACM", "citations", "CitationDA", (("file", "acmv9.npz"),), "CitationDA", 9360),
-    "dblp": Entry("DBLP", "citations", "CitationDA", (("file", "dblpv7.npz"),), "CitationDA", 5484),
+    "acm": _file("ACM", "CitationDA", "acmv9.npz", 9360),
+    "dblp": _file("DBLP", "CitationDA", "dblpv7.npz", 5484),
+    "reed98": _named("Reed98", "LINKXDataset", "reed98", 962, "60/20/20"),
+    "airports-europe": _airports("Europe", 399),
+    "polblogs": _file("PolBlogs", "NetworkFiles", "polblogs.npz", 1490, featureless=True),
+    "uai": _file("UAI2010", "NetworkFiles", "uai.npz", 3067),
+    "chameleon-filtered": _file("Chameleon-F", "WikipediaFiltered", "chameleon_filtered.npz", 890, split="public"),
+    "imdb-movies": Entry("IMDB movies", "IMDB", "IMDB", raw="IMDB", nodes=11616, split="public"),
+    "usair": _pairs("USAir", 332),
+    "yeast": _pairs("Yeast", 2375),
+    "ns": _pairs("NS", 1589),
+    "celegans": _pairs("Celegans", 297),
     "ogbl-collab": _links("collab", 235868, "hits@50"),
     "ogbl-ppa": _links("ppa", 576289, "hits@100"),
     "ogbl-ddi": _links("ddi", 4267, "hits@20"),
@@ -189,7 +214,7 @@ def find_named(source: object) -> Entry | None:
 def has_raw(entry: Entry) -> bool:
     """Check whether raw files are in the data root or below `GPM_RAW`."""
     roots = [data_root(), *map(Path, filter(None, [os.environ.get("GPM_RAW")]))]
-    if entry.loader == "citations":
+    if entry.loader == "file":
         return any((root / entry.raw / entry.option("file")).is_file() for root in roots)
     folders = [root / entry.raw / "raw" for root in roots]
     return any(folder.is_dir() and any(folder.iterdir()) for folder in folders)

@@ -135,7 +135,7 @@ def unite(source: TaskData, target: TaskData) -> DomainData:
         replace(graph, y=labels), f"{source.title} to {target.title}", metric=source.metric,
         class_names=source.class_names, targets=source.targets, stratify=source.stratify, unseen=target.unseen,
         away=np.arange(graph.num_nodes) >= home.num_nodes, home_title=source.title, away_title=target.title,
-        home_graphs=home.num_graphs,
+        home_graphs=home.num_graphs, named=source.named,
     )  # fmt: skip
 
 

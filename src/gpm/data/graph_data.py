@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,11 +16,13 @@ from gpm.data.catalog import CATALOG, find_named
 from gpm.data.graph_files import load_graph
 from gpm.data.labels import guess_metric, name_some, read_labels, warn_of_new_classes
 from gpm.data.named_datasets import open_collection
-from gpm.data.splits import Masks, Protocol, Split, fold_split, group_split, is_labelled, public_split, random_split
+from gpm.data.splits import OWN, Masks, Protocol, Split, fold_split, group_split, is_labelled, own_split, random_split
+from gpm.data.tables.inputs import title_of
 from gpm.data.task_data import TaskData, as_list
 from gpm.errors import GpmError
 from gpm.graph.find import find_graphs
 from gpm.graph.graph import Graph
+from gpm.io.table_files import distinct
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data, Dataset
@@ -36,10 +38,11 @@ class GraphData(TaskData):
     The labels of graphs in `graph.y` are as `read_labels` returns them.
     """
 
-    split: str = DEFAULT_SPLIT  # or "public", "scaffold", folds such as "10-fold", other shares
+    split: str = DEFAULT_SPLIT  # or "given", "public", "scaffold", folds such as "10-fold", other shares
     groups: NDArray | None = None  # scaffold of each graph `[G]`
     names: list[str] | None = None  # name of each graph, such as a SMILES
     lines: NDArray | None = None  # line of the user's table that each graph was read from
+    ids: dict[str, list[str]] = field(default_factory=dict)  # the SMILES and other columns that identify each graph
     level: ClassVar[str] = "graph"
 
     @property
@@ -68,7 +71,9 @@ class GraphData(TaskData):
         keys: dict[str, list[Any]] = {"graph": ids.tolist()}
         if self.lines is not None:
             keys["line"] = self.lines[ids].tolist()
-        if self.names is not None:
+            called = distinct([*keys, *self.ids])[2:]
+            keys |= {name: [column[i] for i in ids] for name, column in zip(called, self.ids.values(), strict=True)}
+        elif self.names is not None:
             keys["name"] = [self.names[i] for i in ids]
         return keys
 
@@ -80,10 +85,10 @@ class GraphData(TaskData):
 
     def _draw(self, seed: int, kind: str) -> Split:
         usable, stratify = self.is_usable, np.issubdtype(self.labels.dtype, np.integer)
-        if kind == "public":
+        if kind in OWN:
             if self.masks is None:
-                raise GpmError(f"{self.title} has no public split; ask for shares such as '{DEFAULT_SPLIT}'.")
-            return public_split(self.masks.restrict(usable), seed)
+                raise GpmError(f"{self.title} has no {kind} split; ask for shares such as '{DEFAULT_SPLIT}'.")
+            return own_split(self.masks.restrict(usable), seed, self.split)
         unknown = -1 if stratify else np.nan
         labels = np.where(usable if self.labels.ndim == 1 else usable[:, None], self.labels, unknown)
         if kind.partition(" ")[0] == "scaffold":
@@ -94,7 +99,9 @@ class GraphData(TaskData):
             return fold_split(labels, int(folds[1]), seed, stratify)
         if "/" in kind:
             return random_split(labels, kind, seed, stratify)
-        raise GpmError(f"Split {kind!r} must be public, scaffold, folds such as 10-fold, or shares such as 80/10/10.")
+        raise GpmError(
+            f"Split {kind!r} must be given, public, scaffold, folds such as 10-fold, or shares such as 80/10/10."
+        )
 
 
 def load_graph_data(source: str | Path | Graph | Sequence[Data] | Dataset, metric: str = "") -> GraphData:
@@ -110,7 +117,7 @@ def load_graph_data(source: str | Path | Graph | Sequence[Data] | Dataset, metri
         graph = source if isinstance(source, Graph) else Graph.from_pyg(source)
         return build_graph_data(graph, "graphs", metric=metric)
     if (entry := find_named(source)) is None:
-        return build_graph_data(load_graph(source), Path(source).expanduser().stem, metric=metric)
+        return build_graph_data(load_graph(source), title_of(Path(source)), metric=metric)
     if entry.task != "graph":
         names = ", ".join(name for name, other in CATALOG.items() if other.task == "graph")
         raise GpmError(
@@ -118,7 +125,7 @@ def load_graph_data(source: str | Path | Graph | Sequence[Data] | Dataset, metri
         )
     collection = open_collection(str(source))
     data = build_graph_data(collection.graph, entry.title, entry.split, metric or entry.metric, *collection[1:])
-    return replace(data, class_names=entry.classes)
+    return replace(data, class_names=entry.classes, named=True)
 
 
 def build_graph_data(
@@ -132,7 +139,7 @@ def build_graph_data(
 ) -> GraphData:
     """Check the fields of a `GraphData` and normalise its labels.
 
-    Without a metric, the labels decide whether they are classes or values. Without a split, it is the public one, that
+    Without a metric, the labels decide whether they are classes or values. Without a split, it is the given one, that
     of the groups, or 80/10/10, in this order.
     """
     if graph.graph_ptr is None:
@@ -147,7 +154,7 @@ def build_graph_data(
     for what, rows in columns.items():
         if rows is not None and len(rows) != graph.num_graphs:
             raise GpmError(f"The {what} of {title} have {len(rows):,} rows for {graph.num_graphs:,} graphs.")
-    split = split or ("public" if masks is not None else DEFAULT_SPLIT if groups is None else "scaffold")
+    split = split or ("given" if masks is not None else DEFAULT_SPLIT if groups is None else "scaffold")
     graph = graph if labels is graph.y else replace(graph, y=labels)
     data = GraphData(graph, title, split, chosen, masks, groups, names)
     if not data.is_usable.any():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpm.data.catalog import CATALOG, spell
 from gpm.data.named_datasets import allow_pyg_data, load_dataset
-from gpm.data.tables.column_roles import Draft, find_ends
+from gpm.data.tables.column_roles import Draft, find_ends, find_id
 from gpm.data.tables.importer import import_tables
 from gpm.data.tables.inputs import suffix_of
 from gpm.data.tables.node_ids import id_of
@@ -76,6 +76,19 @@ def read_pairs(path: Path) -> list[tuple[str, str]]:
     """Read pairs of names from a table; its columns are found as those of a table of edges."""
     with opening_pairs(path) as pairs:
         return [pair for block in pairs.read() for pair in block]
+
+
+def read_names(path: Path) -> list[str]:
+    """Read names of nodes from a table; their column is found as the id of a table of nodes."""
+    with connect() as base:
+        draft = Draft("nodes", open_table(base, path), {})
+        find_id(draft)
+        names = f"SELECT {id_of(draft.table, draft.having('id')[0], 'VARCHAR')} AS name, gpm_row"
+        with reading(draft.table):
+            rows = base.execute(f"{names} FROM {draft.table.numbered()} ORDER BY gpm_row").fetchall()
+    if not rows:
+        raise GpmError(f"{path} holds no names; write one per line.")
+    return [name for name, _ in rows]
 
 
 @dataclass(frozen=True)

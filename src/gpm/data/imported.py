@@ -38,7 +38,9 @@ def load_imported(folder: Path, task: str = "auto", metric: str = "auto", *, lab
     graph, title = Graph.open(folder), str(metadata.get("title") or folder.name)
     level = metadata["task"] if task == "auto" else task
     if level == "link":
-        return replace(load_link_data(graph), title=title)
+        data, held_out = load_link_data(graph), extras.get("held_out")
+        split = data.split if held_out is None else "given"
+        return replace(data, title=title, split=split, held_out=held_out, negatives=extras.get("negatives"))
     if labels and level != metadata["task"]:
         raise GpmError(f"{folder} was imported to predict {metadata['task']}s; import it again with --task {level}.")
     kind, names = str(metadata.get("kind", "")), list(_names(metadata, "graphs")) or None

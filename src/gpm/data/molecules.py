@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+import re
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from gpm.data.smiles import featurise, find_scaffolds, import_rdkit
 from gpm.data.splits import as_masks
 from gpm.data.tables.column_roles import SPLITS
 from gpm.data.tables.detect_header import UNKNOWN, find_column
+from gpm.data.tables.inputs import title_of
 from gpm.data.tables.open_table import open_table, reading
 from gpm.data.tables.read_text import check_file, is_text, read_form, read_rows
 from gpm.data.tables.session import connect, quote
@@ -24,6 +26,7 @@ from gpm.graph.graph import Graph
 
 WORDS = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 _SHOWN = 5  # rows that a warning names
+_ID = re.compile(r"(^|[^a-z])((c|u|mol|compound|chembl|zinc)?ids?|key|names?|title|code|index|cas|inchi|inchikey)$")
 _FEW = 16  # rows that may all have different classes
 _log = logging.getLogger("gpm")
 
@@ -39,6 +42,7 @@ class Molecules:
     lines: NDArray[np.int64]  # of the file, whose first line is the header; row numbers, from 1, in a Parquet file
     skipped: list[tuple[int, str]]  # line and reason of each row that was left out
     classes: tuple[str, ...] = ()  # names of the classes 0, 1, ..., if the target is words
+    ids: dict[str, list[str]] = field(default_factory=dict)  # columns that identify a molecule, that of SMILES first
     part: NDArray[np.int8] | None = None  # 0, 1 and 2 for train, val and test, -1 for none, if the table has a split
 
 
@@ -90,9 +94,12 @@ def read_molecules(path: str | Path, *, smiles: str = "smiles", target: str = ""
         graph = replace(graph, y=labels[kept, 0] if labels.shape[1] == 1 else labels[kept])
     splits = [i for i, name in enumerate(header) if name.lower() in SPLITS and i not in chosen]
     part = _find_parts([[row[i] for i in splits] for row in table])
+    free = [i for i in range(len(header)) if i not in (*chosen, *splits)]
+    columns = {header[i]: [row[i] for row in table] for i in free}
+    named = {header[chosen[0]]: texts} | {name: cells for name, cells in columns.items() if _identifies(name, cells)}
     return Molecules(
         graph, [texts[i] for i in kept], np.array(lines, dtype=np.int64)[kept], skipped, classes,
-        None if part is None else part[kept],
+        {name: [cells[i] for i in kept] for name, cells in named.items()}, None if part is None else part[kept],
     )  # fmt: skip
 
 
@@ -104,18 +111,18 @@ def load_molecules(path: str | Path, *, smiles: str = "smiles", target: str = ""
     predict. The metric is as in `load_graph_data`.
     """
     table = read_molecules(path, smiles=smiles, target=target)
-    title, graph = Path(path).stem, table.graph
+    title, graph = title_of(Path(path)), table.graph
     if graph.y is None:
-        return GraphData(graph, title, names=table.smiles, lines=table.lines)
+        return GraphData(graph, title, names=table.smiles, lines=table.lines, ids=table.ids)
     groups, masks = find_scaffolds(table.smiles), as_masks(table.part)
     if table.classes:
         if metric in VALUE_METRICS:
             words = ", ".join(table.classes[:3])
             raise GpmError(f"{path}: column {target!r} holds words ({words}), which {metric} does not score.")
         graph = replace(graph, y=np.where(np.isnan(graph.y), -1, graph.y).astype(np.int64))
-    split = DEFAULT_SPLIT if masks is None else "public"
+    split = DEFAULT_SPLIT if masks is None else "given"
     data = build_graph_data(graph, title, split, metric, masks, groups, table.smiles)
-    return replace(data, lines=table.lines, class_names=table.classes)
+    return replace(data, lines=table.lines, ids=table.ids, class_names=table.classes)
 
 
 def _read_table(path: Path) -> tuple[list[str], list[int], list[list[str]]]:
@@ -134,6 +141,13 @@ def _read_table(path: Path) -> tuple[list[str], list[int], list[list[str]]]:
     stripped = [(line, [cell.strip() for cell in row]) for line, row in rows]
     filled = [(line, row) for line, row in stripped if any(row)]
     return list(header), [line for line, _ in filled], [row for _, row in filled]
+
+
+def _identifies(name: str, cells: list[str]) -> bool:
+    """Return whether a column identifies molecules: by its name, or by words of which no two are the same."""
+    if _ID.search(name.strip().lower()):
+        return any(cells)
+    return len(set(cells)) == len(cells) > 1 and not any(map(_is_number, cells))
 
 
 def _find_classes(cells: list[list[str]]) -> tuple[str, ...]:

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpm.data.catalog import Entry, copy_raw, find_compact, find_entry
+from gpm.data.network_files import join_types, read_network
 from gpm.data.ogb import load_ogb, load_ogb_links, to_pyg
 from gpm.data.smiles import find_scaffolds
 from gpm.data.splits import PARTS, Masks, as_masks
-from gpm.data.synthetic import planted_motifs, random_graph
+from gpm.data.synthetic import planted_fraud, planted_motifs, random_graph
 from gpm.errors import GpmError
 from gpm.graph.graph import Graph
 from gpm.io.archives import plain_pickles
@@ -100,8 +101,10 @@ def _load(entry: Entry) -> Any:
         "ogb": lambda: to_pyg(*load_ogb(entry.option("name"))),
         "ogbl": lambda: load_ogb_links(entry.option("name"))[0].to_pyg(),
         "motifs": lambda: planted_motifs().graph.to_pyg(),
+        "fraud": lambda: planted_fraud().to_pyg(),
         "random": lambda: random_graph().to_pyg(),
-        "citations": lambda: _load_citations(entry),
+        "file": lambda: _load_file(entry),
+        "IMDB": lambda: join_types(_load_pyg(entry)[0]),
     }
     if entry.loader in own:
         return [own[entry.loader]()]
@@ -109,28 +112,28 @@ def _load(entry: Entry) -> Any:
     return read_compact(compact).to_pyg() if compact else _load_pyg(entry)
 
 
-def _load_citations(entry: Entry) -> Any:
-    """Load ACMv9 or DBLPv7, papers by field over shared words, from the file used in work on domain adaptation."""
-    from torch_geometric.io import read_npz
-
+def _load_file(entry: Entry) -> Any:
+    """Load a graph that is a single file without a known address, such as ACMv9 and DBLPv7 of domain adaptation."""
     copy_raw(entry.raw)
     path = data_root() / entry.raw / entry.option("file")
     if not path.is_file():
         raise GpmError(
-            f"{entry.title} cannot be downloaded; put {path.name}, as PyG's read_npz reads it, into {path.parent}, "
-            f"or let GPM_RAW name a folder with {entry.raw}/{path.name}."
+            f"{entry.title} cannot be downloaded; put {path.name}, as gpm.data.network_files reads it, into "
+            f"{path.parent}, or let GPM_RAW name a folder with {entry.raw}/{path.name}."
         )
-    data = read_npz(str(path), to_undirected=True)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)", UserWarning)
-        data.x = data.x.to_sparse_csr()  # 0.5% of the entries are set
+    return _without_features(read_network(path)) if entry.featureless else read_network(path)
+
+
+def _without_features(data: Any) -> Any:
+    data.num_nodes = data.num_nodes  # which PyG else counts by the features
+    data.x = None
     return data
 
 
 def _load_pyg(entry: Entry) -> Any:
     import torch_geometric.datasets
     from torch.utils.data import ConcatDataset
-    from torch_geometric.transforms import ToUndirected
+    from torch_geometric.transforms import Compose, ToUndirected
 
     loader = getattr(torch_geometric.datasets, entry.loader)
     if not entry.root:
@@ -140,8 +143,9 @@ def _load_pyg(entry: Entry) -> Any:
     allow_pyg_data()
     copy_raw(f"{entry.raw}/raw")
     root, options = str(data_root() / entry.root), dict[str, Any](entry.options)
-    if entry.undirected:
-        options["transform"] = ToUndirected()
+    changes = [*[_without_features] * entry.featureless, *[ToUndirected()] * entry.undirected]
+    if changes:
+        options["transform"] = Compose(changes)
     with warnings.catch_warnings(), plain_pickles():
         # torch warns about every sparse tensor that is made or read, and PyG about each molecule that RDKit cannot
         # read: the user can do nothing about either

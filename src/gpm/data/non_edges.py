@@ -57,16 +57,34 @@ def contains(numbers: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[n
 
 
 class FreePairs:
-    """The unordered pairs of different nodes that are not taken; numbers of taken ones come in any order and number."""
+    """The unordered pairs of different nodes that are not taken; numbers of taken ones come in any order and number.
 
-    def __init__(self, num_nodes: int, taken: NDArray[np.int64]) -> None:
-        listed = distinct(taken)
-        self.size = num_nodes * (num_nodes - 1) // 2 - len(listed)
+    With `sides`, 0 or 1 of each node `[N]`, only pairs of a node of side 0 and one of side 1 are meant. The pair of the
+    i-th and the j-th node of the two then has the number i |side 1| + j.
+    """
+
+    def __init__(self, num_nodes: int, taken: NDArray[np.int64], sides: NDArray | None = None) -> None:
+        listed, total = distinct(taken), num_nodes * (num_nodes - 1) // 2
+        self._sides = None if sides is None else [np.flatnonzero(sides == side) for side in (0, 1)]
+        if sides is not None and self._sides is not None:
+            index = np.zeros(num_nodes, dtype=np.int64)
+            for nodes in self._sides:
+                index[nodes] = np.arange(len(nodes))
+            pairs = name_pairs(listed)
+            pairs = pairs[sides[pairs].astype(np.int64).sum(1) == 1]
+            pairs = np.where(sides[pairs[:, :1]] == 0, pairs, pairs[:, ::-1])
+            wide = len(self._sides[1])
+            listed, total = distinct(index[pairs[:, 0]] * wide + index[pairs[:, 1]]), len(self._sides[0]) * wide
+        self.size = total - len(listed)
         self._before = listed - np.arange(len(listed))  # free pairs below each taken one
 
     def pick(self, ranks: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the free pairs `[..., 2]` of ranks 0 to size - 1, smaller node first."""
-        return name_pairs(ranks + np.searchsorted(self._before, ranks, side="right"))
+        numbers = ranks + np.searchsorted(self._before, ranks, side="right")
+        if self._sides is None:
+            return name_pairs(numbers)
+        one, two = self._sides
+        return np.sort(np.stack([one[numbers // len(two)], two[numbers % len(two)]], axis=-1), axis=-1)
 
     def sample(self, count: int, seed: int) -> NDArray[np.int64]:
         """Draw different free pairs `[count, 2]`, in random order."""

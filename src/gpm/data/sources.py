@@ -19,6 +19,7 @@ from gpm.data.imported import is_imported, load_imported
 from gpm.data.link_data import LinkData, load_link_data
 from gpm.data.molecules import load_molecules
 from gpm.data.node_data import NodeData, build_node_data, load_node_data
+from gpm.data.tables.inputs import title_of
 from gpm.data.tables.read_network import is_network
 from gpm.data.tables.table_source import Tables, find_tables, is_table
 from gpm.data.task_data import TaskData as TaskData  # where others look for it
@@ -171,7 +172,7 @@ def resolve(value: Any, *, smiles: str = "", target: Any = "", shift: str = "non
     first = value[0] if kind == "tables" and isinstance(value, list) else value
     tables = find_tables(first, target=target, smiles=smiles, **options)
     path = find_again(value)
-    name = Path(path).stem if path else "graph"
+    name = title_of(Path(path)) if path else "graph"
     source = Source(kind, value, name, path, shift=shift)
     if tables is not None:
         return replace(source, kind="tables", tables=tables, name=tables.name)

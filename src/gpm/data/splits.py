@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ from gpm.io.archives import check_zip
 from gpm.io.atomic import replacing
 
 PARTS = ("train", "val", "test")
+OWN = ("given", "public")  # the split that comes with the data: the user's own, or one published with a named dataset
 Protocol = Literal["strict", "paper"]
 
 
@@ -28,7 +29,7 @@ class Split:
     train: NDArray[np.int64]
     val: NDArray[np.int64]
     test: NDArray[np.int64]
-    name: str  # how the split was made, such as "random 60/20/20, seed 0" or "public 3 of 10"
+    name: str  # how the split was made, such as "random 60/20/20, seed 0", "given" or "public 3 of 10"
 
     def __post_init__(self) -> None:
         for part in PARTS:
@@ -63,6 +64,10 @@ class Split:
     def extras(self) -> dict[str, NDArray]:
         """Return further arrays of a kind of split, little-endian, by their names in the file."""
         return {}
+
+    def describe(self) -> str:
+        """Return the sizes of the parts, such as "140 train, 500 val, 1000 test"."""
+        return ", ".join(f"{len(getattr(self, part))} {part}" for part in PARTS)
 
     def inputs(self, ids: NDArray) -> NDArray:
         """Return what a model reads for some ids of the split: nodes or graphs `[B]`, or pairs of nodes `[B, 2]`."""
@@ -106,10 +111,15 @@ class LinkSplit(Split):
     labels: NDArray[np.int64]  # 1 for an edge, 0 for a negative `[P]`
     protocol: Protocol
     num_nodes: int  # of the graph
+    sides: NDArray[np.int8] | None = None  # of a bipartite graph: 0 or 1 of each node, -1 without edges `[N]`
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("protocol", self.protocol, get_args(Protocol))
+        if self.sides is not None:
+            self._freeze("sides", np.array(self.sides, dtype=np.int8))
+            if self.sides.shape != (self.num_nodes,) or not np.isin(self.sides, (-1, 0, 1)).all():
+                raise GpmError(f"The sides of the split {self.name!r} must be 0, 1 or -1 for each node; make it again.")
         for name, shape in (("pairs", (len(self.labels), 2)), ("labels", (len(self.pairs),))):
             array = np.array(getattr(self, name), dtype=np.int64)
             if array.shape != shape:
@@ -124,17 +134,23 @@ class LinkSplit(Split):
 
     @classmethod
     def assemble(
-        cls, edges: list[NDArray], negatives: list[NDArray], name: str, protocol: Protocol, num_nodes: int
-    ) -> LinkSplit:
+        cls, edges: list[NDArray], negatives: list[NDArray], name: str, protocol: Protocol, num_nodes: int,
+        sides: NDArray | None = None,
+    ) -> LinkSplit:  # fmt: skip
         """Make a split from the edges `[_, 2]` of train, val and test and the negatives of val and test."""
         blocks = [edges[0], edges[1], negatives[0], edges[2], negatives[1]]
         sizes = [len(block) for block in blocks]
         labels = np.repeat([1, 1, 0, 1, 0], sizes)
         train, val, test = np.split(np.arange(len(labels)), np.cumsum(sizes)[[0, 2]])
-        return cls(train, val, test, name, np.concatenate(blocks), labels, protocol, num_nodes)
+        return cls(train, val, test, name, np.concatenate(blocks), labels, protocol, num_nodes, sides)
 
     def inputs(self, ids: NDArray) -> NDArray:
         return np.asarray(self.pairs[ids])
+
+    def describe(self) -> str:
+        """Return the sizes of the parts: "80 train, 5 val, 15 test edges; 5 val, 15 test non-edges"."""
+        edges = ", ".join(f"{len(self.edges_of(part))} {part}" for part in PARTS)
+        return f"{edges} edges; " + ", ".join(f"{len(self.negatives_of(p))} {p}" for p in PARTS[1:]) + " non-edges"
 
     def edges_of(self, *parts: str) -> NDArray[np.int64]:
         """Return the edges `[_, 2]` of some parts."""
@@ -155,7 +171,7 @@ class LinkSplit(Split):
             "labels": self.labels.astype("<i8"),
             "protocol": np.array(self.protocol, dtype="<U6"),
             "num_nodes": np.array(self.num_nodes, dtype="<i8"),
-        }
+        } | ({} if self.sides is None else {"sides": self.sides})
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,12 +202,13 @@ def _restore(stored: Any) -> Split:
     if "pairs" not in stored:
         return Split(*parts)
     protocol: Any = str(stored["protocol"])
-    return LinkSplit(*parts, stored["pairs"], stored["labels"], protocol, int(stored["num_nodes"]))
+    counts = int(stored["num_nodes"]), stored.get("sides")
+    return LinkSplit(*parts, stored["pairs"], stored["labels"], protocol, *counts)
 
 
 @dataclass(frozen=True, eq=False)
 class Masks:
-    """Published parts: boolean `[N]`, or `[N, S]` for S splits, the same shape for all three.
+    """Parts that come with the data: boolean `[N]`, or `[N, S]` for S splits, the same shape for all three.
 
     A part with one column beside others with S columns belongs to each of the S splits.
     """
@@ -199,6 +216,8 @@ class Masks:
     train: NDArray[np.bool_]
     val: NDArray[np.bool_]
     test: NDArray[np.bool_]
+    _: KW_ONLY
+    shared: bool = False  # only train is given: val has all others, which a seed divides evenly into val and test
 
     def __post_init__(self) -> None:
         masks = [np.asarray(getattr(self, part)) for part in PARTS]
@@ -223,13 +242,30 @@ class Masks:
     def restrict(self, kept: NDArray[np.bool_]) -> Masks:
         """Return the masks without the instances that are not kept `[N]`."""
         rows = kept if self.train.ndim == 1 else kept[:, None]
-        return self if kept.all() else Masks(self.train & rows, self.val & rows, self.test & rows)
+        return self if kept.all() else Masks(self.train & rows, self.val & rows, self.test & rows, shared=self.shared)
+
+    def codes(self) -> NDArray[np.int8]:
+        """Return the part of each instance, as `as_masks` reads it: 0, 1 and 2, -1 for none; 3 for val or test."""
+        masks = [self.train, self.val, self.test]
+        if (np.sum(masks, axis=0, dtype=np.int8) > 1).any():
+            raise GpmError("An instance is in two masks of a split; put each into one mask only.")
+        return np.select(masks, (0, 3 if self.shared else 1, 2), default=-1).astype(np.int8)
+
+
+def share_masks(train: NDArray[np.bool_]) -> Masks:
+    """Return the masks of a training split that is given alone: all others are validated and tested on."""
+    return Masks(train, ~train, np.zeros_like(train), shared=True)
 
 
 def as_masks(part: NDArray | None) -> Masks | None:
-    """Return a user's column of parts 0, 1 and 2 `[N]` as masks; None if there is none. All parts must occur."""
+    """Return parts 0, 1 and 2, or 0 and 3 for val or test, `[N]` or `[N, splits]` as masks; None if there are none.
+
+    All parts must occur.
+    """
     if part is None:
         return None
+    if (part == 3).any():
+        return Masks(part == 0, part == 3, np.zeros(part.shape, dtype=np.bool_), shared=True)
     masks = [np.asarray(part) == number for number in range(3)]
     empty = [name for name, mask in zip(PARTS, masks, strict=True) if not mask.any()]
     if empty:
@@ -238,11 +274,20 @@ def as_masks(part: NDArray | None) -> Masks | None:
     return Masks(*masks)
 
 
-def public_split(masks: Masks, seed: int) -> Split:
-    """Return the published split of a seed: of S splits, number `seed % S`."""
+def own_split(masks: Masks, seed: int, default: str) -> Split:
+    """Return the split of a seed that comes with the data: of S splits, number `seed % S`.
+
+    It is called public if the data's default split is, and given otherwise. Where only the training split is given, the
+    seed also divides the other instances evenly into val and test.
+    """
     column = _as_seed(seed) % masks.count
     train, val, test = (np.flatnonzero(getattr(masks, part).reshape(-1, masks.count)[:, column]) for part in PARTS)
-    return Split(train, val, test, "public" if masks.count == 1 else f"public {column + 1} of {masks.count}")
+    name = ("public" if default == "public" else "given") + (f" {column + 1} of {masks.count}" * (masks.count > 1))
+    if masks.shared:
+        drawn = np.random.Generator(np.random.PCG64(_as_seed(seed))).permutation(val)
+        val, test = drawn[: len(drawn) // 2], drawn[len(drawn) // 2 :]
+        name = f"{name} train_mask, the other instances halved into val and test, seed {seed}"
+    return Split(train, val, test, name)
 
 
 def random_split(

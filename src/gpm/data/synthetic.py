@@ -1,14 +1,24 @@
-"""Graphs with a known answer: motifs planted in a random graph, which only structure tells apart; and pure noise."""
+"""Graphs with a known answer: motifs and fraud planted in random graphs, which only structure tells; and pure noise."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpm.errors import GpmError, whole_number
 from gpm.graph.graph import Graph
+from gpm.io.table_files import write_table
+
+FRAUD = ("ok", "fraud")  # names of the classes of `planted_fraud`
+# Columns of an account: the mean, the standard deviation, the number of digits, and the sign of its part in the risk.
+ACCOUNT = {
+    "age_months": (60.0, 15.0, 1, -1), "mean_amount": (180.0, 40.0, 2, 1), "shared_devices": (9.0, 2.0, 0, 1),
+    "logins_per_week": (14.0, 4.0, 1, 0), "balance": (5200.0, 1500.0, 2, 0),
+}  # fmt: skip
+_OWN_RISK, _TILT = 0.3, 0.5  # how far fraud shows in an account's own columns, and in the choice of counterparties
 
 
 @dataclass(frozen=True)
@@ -102,6 +112,59 @@ def grow_base(num_nodes: int, random: np.random.Generator) -> NDArray[np.int64]:
             edges.append((node, other))
             ends += (node, other)
     return np.array(edges, dtype=np.int64)
+
+
+def planted_fraud(num_accounts: int = 8000, share: float = 0.01, seed: int = 0) -> Graph:
+    """Plant a few fraudulent accounts in a random graph of transfers; class 1 is fraud.
+
+    The own columns of such an account are hardly unusual. Its counterparties are: they are younger, move larger amounts
+    and share more devices than those of others, as the accounts that fraud is passed through do. Means over neighbours
+    therefore tell what the account itself does not. Accounts have about the same number of transfers in both classes,
+    and names that say nothing.
+
+    Args:
+        num_accounts: Nodes, at least 100.
+        share: Share of fraudulent accounts, between 0 and a half.
+        seed: Seed of NumPy's PCG64.
+    """
+    if whole_number(num_accounts, "num_accounts") < 100:
+        raise GpmError(f"num_accounts must be at least 100, got {num_accounts}.")
+    if not 0 < share <= 0.5:
+        raise GpmError(f"share must lie between 0 and 0.5, got {share}.")
+    random = np.random.Generator(np.random.PCG64(seed))
+    middle, spread, digits, sign = (np.array(each) for each in zip(*ACCOUNT.values(), strict=True))
+    unusual = random.standard_normal((num_accounts, len(ACCOUNT)))
+    y = np.zeros(num_accounts, dtype=np.int64)
+    # Drawn after other numbers: the first permutation of a seed is also that of its split.
+    y[random.permutation(num_accounts)[: max(1, round(share * num_accounts))]] = 1
+    unusual += _OWN_RISK * np.outer(y, sign)
+    usual = np.flatnonzero(y == 0)  # fraud is not passed on directly
+    tilted = np.exp(_TILT * (unusual @ sign)[usual])
+    counts = np.where(y == 1, 4 + random.poisson(6, num_accounts), 1 + random.poisson(4, num_accounts))
+    source = np.repeat(np.arange(num_accounts), counts)
+    target = random.choice(usual, len(source))
+    passed = y[source] == 1
+    target[passed] = random.choice(usual, int(passed.sum()), p=tilted / tilted.sum())
+    x = np.stack([np.round(middle[i] + spread[i] * unusual[:, i], digits[i]) for i in range(len(ACCOUNT))], 1)
+    pairs = np.stack([source, target])[:, source != target]
+    names = [f"a{number:05d}" for number in range(num_accounts)]
+    return Graph.from_edges(pairs, num_accounts, x=x.astype(np.float32), y=y, names=names, undirected=True)
+
+
+def write_fraud(folder: Path, num_accounts: int = 8000, share: float = 0.01, seed: int = 0) -> tuple[Path, Path]:
+    """Write `planted_fraud` as a user would have it: transfers in `edges.csv`, accounts with a label in `nodes.csv`."""
+    graph = planted_fraud(num_accounts, share, seed)
+    assert isinstance(graph.x, np.ndarray)
+    assert graph.y is not None
+    names = list(graph.names_of(np.arange(num_accounts)))
+    source, target = (ends for ends in graph.edge_index())
+    once = source < target
+    folder.mkdir(parents=True, exist_ok=True)
+    edges, nodes = folder / "edges.csv", folder / "nodes.csv"
+    write_table(edges, {"source": [names[i] for i in source[once]], "target": [names[i] for i in target[once]]})
+    columns = {column: graph.x[:, i] for i, column in enumerate(ACCOUNT)}
+    write_table(nodes, {"account": names} | columns | {"label": [FRAUD[label] for label in graph.y]})
+    return edges, nodes
 
 
 def random_graph(nodes: int = 2000, edges: int = 10_000, features: int = 16, seed: int = 0) -> Graph:

@@ -23,12 +23,13 @@ class TaskData(ABC):
 
     graph: Graph  # features in `graph.x`, labels in `graph.y`; a collection is one graph with a `graph_ptr`
     title: str  # name for messages and reports
-    split: str = ""  # default split: "public", or a rule such as "60/20/20"
+    split: str = ""  # default split: "given", "public" or a rule such as "60/20/20"
     metric: str = "accuracy"  # default metric
-    masks: Masks | None = None  # published splits of the instances
+    masks: Masks | None = None  # splits that come with the data
     class_names: tuple[str, ...] = field(default=(), kw_only=True)  # empty if classes have numbers only
     targets: tuple[str, ...] = field(default=(), kw_only=True)  # names of the predicted columns
     unseen: tuple[str, ...] = field(default=(), kw_only=True)  # sentences about values of new data read as unknown
+    named: bool = field(default=False, kw_only=True)  # a dataset of the catalog, whose metric is the usual one
     level: ClassVar[str]
     has_domains: ClassVar[bool] = False  # a source and a target
 
@@ -56,11 +57,11 @@ class TaskData(ABC):
     def make_split(
         self, seed: int, kind: str = "", *, protocol: Protocol = "strict", validate: str = "source"
     ) -> Split:
-        """Draw the split of a seed, which chooses one of several published splits. No part of it is empty.
+        """Draw the split of a seed, which chooses one of several that come with the data. No part of it is empty.
 
         Args:
             seed: Seed of the draw.
-            kind: "public", "60/20/20", for collections also "scaffold" or "10-fold"; by default that of the data.
+            kind: "given", "public", "60/20/20", for collections also "scaffold" or "10-fold"; default: the data's.
             protocol: For links: "strict" or "paper", see `gpm.data.link_data`.
             validate: For two domains: the one whose validation split chooses the epoch, "source" or "target".
         """

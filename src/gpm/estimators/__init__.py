@@ -11,6 +11,8 @@ from gpm.estimators.links import LinkPredictor
 from gpm.estimators.parameters import defaults
 from gpm.estimators.persistence import recall
 from gpm.estimators.predictive import GraphClassifier, GraphRegressor, NodeClassifier, NodeRegressor
+from gpm.io.atomic import read_json
+from gpm.io.run_files import RECIPE
 from gpm.run.run import Run
 
 __all__ = [
@@ -42,8 +44,11 @@ def load(path: str | Path, data: Any = None, *, device: str = "auto", progress: 
         "link": LinkPredictor,
     }
     params = {name: value for name, value in config.to_dict().items() if name in defaults()}
+    given = read_json(run.folder / RECIPE).get("given") if (run.folder / RECIPE).is_file() else None
+    if isinstance(given, list):  # the others were chosen from the data
+        params = {name: value for name, value in params.items() if name in given}
     implied = dict(zip(("layers", "heads", "width"), SIZES[config.size], strict=True))
-    params |= {name: None for name, value in implied.items() if params[name] == value}
+    params |= {name: None for name, value in implied.items() if params.get(name) == value}
     own = {"device": device, "progress": progress, "random_state": config.seed}
     estimator: AnyEstimator = kinds[run.metadata["task"]](**params | own)
     return estimator._adopt(run, recall(run))

@@ -142,7 +142,7 @@ class Estimator(Parameters):
 
     def _learn(self, data: TaskData, given: FitInput, folder: Path, classes: Classes | None = None) -> Self:
         """Train on data that is ready, made from the input."""
-        options = self._options() | {"task": self.level, "seed": as_seed(self.random_state)}
+        options = self._changed() | {"task": self.level, "seed": as_seed(self.random_state)}
         run = train(
             data, out=folder / "run", device=self.device, threads=self.threads, quiet=not self.progress, **options
         )

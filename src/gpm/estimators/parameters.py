@@ -91,6 +91,11 @@ class Parameters:
         """Return the options of a training except its seed."""
         return {name: getattr(self, name) for name in defaults() if name not in _OWN}
 
+    def _changed(self) -> dict[str, Any]:
+        """Return the options that are not at their defaults; the others are chosen from the data."""
+        usual = defaults()
+        return {name: value for name, value in self._options().items() if not _same(value, usual[name])}
+
     def __repr__(self) -> str:
         usual, now = defaults(), self.get_params()
         changed = ", ".join(f"{name}={now[name]!r}" for name in now if not _same(now[name], usual[name]))

@@ -21,7 +21,7 @@ from gpm.estimators.base import Estimator
 from gpm.estimators.fit_inputs import Classes, FitInput
 from gpm.estimators.frames import Tables
 from gpm.inference.predictions import Predictions
-from gpm.tasks import load_task
+from gpm.tasks import ClassTask, load_task
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,10 +51,11 @@ class Predictive(Estimator):
         data, graph, metric = given.data, replace(given.data.graph, y=labels), self._metric(given, labels)
         names = classes.names if classes is not None and labels.ndim == 1 else ()
         named: dict[str, Any] = {"class_names": names, "targets": given.columns or data.targets}
+        named["named"] = data.named and bool(given.source)
         if isinstance(data, GraphData):
-            split = data.split if given.source else "public" if data.masks is not None else DEFAULT_SPLIT
+            split = data.split if given.source else "given" if data.masks is not None else DEFAULT_SPLIT
             made = build_graph_data(graph, data.title, split, metric, data.masks, data.groups, data.names)
-            return replace(made, lines=data.lines, **named)
+            return replace(made, lines=data.lines, ids=data.ids, **named)
         assert isinstance(data, NodeData)
         nodes = build_node_data(graph, data.title, metric, data.masks)
         split = data.split if given.source else nodes.split
@@ -66,7 +67,7 @@ class Predictive(Estimator):
             empty = np.setdiff1d(np.arange(run.data.num_instances), run.data.find_instances())
             if empty.size:
                 raise GpmError(f"Graph {empty[0]} has no nodes, so nothing can be predicted for it; leave it out.")
-        return run.predict(names, progress=self.progress, **how)
+        return replace(run.predict(names, progress=self.progress, **how), truth=None)  # the user has y
 
     def _check_given(self, y: Any, target: Any, split: Any) -> None:
         """Refuse labels or splits that are given twice."""
@@ -151,8 +152,9 @@ class Classifier(Predictive):
         return float(task.score(logits, targets)[self.run_.config.metric])
 
     def _decide(self, predictions: Predictions) -> NDArray:
-        chances = predictions.task.answers(predictions.logits).numpy()
-        return np.asarray(chances >= 0.5 if self.run_.facts["multilabel"] else self.classes_[chances.argmax(1)])
+        assert isinstance(predictions.task, ClassTask)
+        decided = predictions.task.decide(predictions.logits).numpy()
+        return decided if predictions.task.multilabel else np.asarray(self.classes_[decided])
 
     def _tabulate(self, predictions: Predictions) -> pd.DataFrame:
         table = predictions.frame()
@@ -164,7 +166,7 @@ class Classifier(Predictive):
     def _metric(self, given: FitInput, labels: NDArray) -> str:
         metric = vars(self)["metric"]
         if metric in VALUE_METRICS:
-            raise GpmError(f"{metric} is for numbers; fit a regressor, or choose accuracy, roc_auc or f1.")
+            raise GpmError(f"{metric} is for numbers; fit a regressor, or choose accuracy, roc_auc, f1 or ap.")
         if metric != "auto":
             return str(metric)
         return given.data.metric if given.source else "accuracy" if labels.ndim == 1 else "roc_auc"
@@ -177,7 +179,7 @@ class Regressor(Predictive):
 
     def predict(
         self, data: Any = None, names: Any = None, *, frame: bool = False, interval: bool = False,
-        calibrate: bool = False, **options: Any,
+        calibrate: bool | None = None, **options: Any,
     ) -> NDArray | pd.DataFrame:  # fmt: skip
         """Return numbers `[B]`, or `[B, C]` for several, in their own units.
 
@@ -185,8 +187,8 @@ class Regressor(Predictive):
             data: The graph or graphs, of any kind that `fit` takes; by default the fitted ones.
             names: Nodes or graphs to predict, in this order; by default all.
             frame: Return a DataFrame, with names too.
-            interval: Add intervals to the DataFrame: how far redrawing the patterns moves each number.
-            calibrate: Widen the intervals so that they hold 9 in 10 true numbers of the validation split.
+            interval: Add intervals to the DataFrame, which hold 9 in 10 true numbers of the validation split.
+            calibrate: False leaves the intervals as they are: how far redrawing the patterns moves each number.
             options: Options of `fit` for `data`.
         """
         predictions = self._predictions(data, names, options, interval=interval, calibrate=calibrate)

@@ -57,7 +57,7 @@ def rank_patterns(bag: Bag, method: Method = "auto", target: int | None = None) 
     chosen = choose_method(bag, method)
     if target is None:
         with torch.no_grad():
-            target = int(bag.answers(bag.logits())[0].argmax())
+            target = bag.decide(bag.logits())
     groups = group_walks(bag)
     scores, evidence = score_groups(bag, groups, chosen, target)
     order = rank_groups(scores, groups)

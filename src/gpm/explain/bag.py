@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -22,6 +22,7 @@ from gpm.patterns.walks import has_edge
 from gpm.tasks import ClassTask, LinkTask, Task, ValueTask
 
 MOST_NUMBERS = 1 << 22  # entries of one tensor in a forward pass
+EXPECTED = -1  # in the place of a length
 _NONE = np.zeros(0, dtype=np.int64)
 
 
@@ -35,12 +36,15 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Bag:
-    """The W walks of an instance. The prediction is the mean over the parts in which the model reads them."""
+    """The W patterns of an instance: walks and, at the end, expected patterns.
+
+    The prediction is the mean over the parts in which the model reads them. Expected patterns are in every part.
+    """
 
     predictor: Predictor
     task: Task
-    walks: NDArray[np.int64]  # nodes of the walks `[W, L+1]`, -1 past the end
-    scales: NDArray[np.int64]  # their lengths `[W]`
+    walks: NDArray[np.int64]  # nodes of the walks `[W, L+1]`, -1 past the end; an expected pattern has none
+    scales: NDArray[np.int64]  # their lengths `[W]`; EXPECTED of an expected pattern
     parts: tuple[Part, ...]  # the same walks, encoded, in the same order
     hidden: tuple[int, int] | None = None  # a link's own edge, which no pattern sees
 
@@ -67,15 +71,21 @@ class Bag:
                 patterns = predictor.tokenize(instance, count, share=(i, rounds))
                 encoded = predictor.model.encode(patterns, predictor.table, maps)[0]
                 parts.append(Part(encoded, patterns.frame))
-                walks.append(patterns.nodes[0].cpu().numpy().astype(np.int64))
-                scales.append(patterns.scales.cpu().numpy())
+                nodes, lengths = patterns.nodes[0].cpu().numpy().astype(np.int64), patterns.scales.cpu().numpy()
+                walks.append(np.pad(nodes, ((0, len(encoded) - len(nodes)), (0, 0)), constant_values=-1))
+                scales.append(np.pad(lengths, (0, len(encoded) - len(lengths)), constant_values=EXPECTED))
         return cls(predictor, task, np.concatenate(walks), np.concatenate(scales), tuple(parts), hidden)
 
     def __len__(self) -> int:
         return len(self.walks)
 
+    @property
+    def expected(self) -> list[str]:
+        """Names of the expected patterns, in their order."""
+        return [] if self.predictor.model.expected is None else self.predictor.model.expected.names
+
     def logits(self, weight: Tensor | None = None) -> Tensor:
-        """Compute logits `[S, C]` for S rows of weights of the walks `[S, W]`; by default equal weights, `[1, C]`."""
+        """Compute logits `[S, C]` for S rows of weights of the patterns `[S, W]`; by default equal ones, `[1, C]`."""
         if weight is None:
             return torch.stack([self._read(part, None).logits for part in self.parts]).mean(0)
         weight = weight.to(self.parts[0].encoded)
@@ -109,6 +119,12 @@ class Bag:
         answers = self.task.answers(logits.cpu().double()).double()
         return torch.cat([1 - answers, answers], 1) if isinstance(self.task, LinkTask) else answers
 
+    def decide(self, logits: Tensor) -> int:
+        """Return the index of the predicted class; for several labels or values, of the largest."""
+        if isinstance(self.task, ClassTask) and not self.task.multilabel:
+            return int(self.task.decide(logits.cpu())[0])
+        return int(self.answers(logits)[0].argmax())
+
     @property
     def classes(self) -> int:
         """C, the number of classes, labels or values."""
@@ -139,15 +155,20 @@ class Bag:
         return slope.cpu().double().numpy()
 
     def put_into(self, walks: NDArray[np.int64], other: Bag, instead: NDArray[np.int64] = _NONE) -> Bag:
-        """Return another bag with some walks of this one, each in its own part, and without the walks `instead`."""
+        """Return another bag with some walks of this one, each in its own part, and without the walks `instead`.
+
+        Expected patterns are the same in both bags, and stay.
+        """
+        walks, instead = walks[self.scales[walks] != EXPECTED], instead[other.scales[instead] != EXPECTED]
         first, before, nodes, scales, parts = 0, 0, [], [], []
         for mine, theirs in zip(self.parts, other.parts, strict=True):
             size, own = len(theirs.encoded), len(mine.encoded)
-            kept = np.setdiff1d(np.arange(first, first + size), instead)
+            last = first + size - len(self.expected)
+            kept, known = np.setdiff1d(np.arange(first, last), instead), np.arange(last, first + size)
             put = walks[(walks >= before) & (walks < before + own)]
-            parts.append(_join(theirs, kept - first, mine, put - before))
-            nodes += [other.walks[kept], self.walks[put]]
-            scales += [other.scales[kept], self.scales[put]]
+            parts.append(_join(theirs, kept - first, mine, put - before, known - first))
+            nodes += [other.walks[kept], self.walks[put], other.walks[known]]
+            scales += [other.scales[kept], self.scales[put], other.scales[known]]
             first, before = first + size, before + own
         walked, lengths = np.concatenate(nodes), np.concatenate(scales)
         return Bag(self.predictor, self.task, walked, lengths, tuple(parts), self.hidden)
@@ -162,29 +183,31 @@ def _log_odds(logits: Tensor) -> Tensor:
     return torch.where(best, logits - rest, below - torch.log1p(-below.exp()))
 
 
-def _join(one: Part, kept: NDArray, two: Part, put: NDArray) -> Part:
-    """Join some patterns of a part, and some of another."""
-    first, last = (torch.from_numpy(rows).to(one.encoded.device) for rows in (kept, put))
+def _join(one: Part, kept: NDArray, two: Part, put: NDArray, known: NDArray) -> Part:
+    """Join some walks of a part, some of another, and the expected patterns of the first."""
+    first, last, end = (torch.from_numpy(rows).to(one.encoded.device) for rows in (kept, put, known))
     sides, shares = one.frame.sides, one.frame.shares
     if sides is not None and two.frame.sides is not None:
         sides = torch.cat([sides[first], two.frame.sides[last]])
     if shares is not None and two.frame.shares is not None:
         shares = torch.cat([shares[:, first], two.frame.shares[:, last]], 1)
-    return Part(torch.cat([one.encoded[first], two.encoded[last]]), Frame(sides, shares, one.frame.sizes))
+    encoded = torch.cat([one.encoded[first], two.encoded[last], one.encoded[end]])
+    return Part(encoded, replace(one.frame, sides=sides, shares=shares))
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Walks through the same subgraph: a pattern."""
+    """Walks through the same subgraph: a pattern. An expected pattern has a name, and neither nodes nor edges."""
 
     walks: NDArray[np.int64]  # their indices in the bag
     nodes: tuple[int, ...]  # in the order of the first walk
     edges: tuple[tuple[int, int], ...]  # as the model sees them, as pairs of nodes, the smaller first
+    expected: str = ""
 
     @property
-    def key(self) -> tuple[frozenset[int], tuple[tuple[int, int], ...]]:
-        """The nodes and edges, the same in every bag of a graph."""
-        return frozenset(self.nodes), self.edges
+    def key(self) -> Hashable:
+        """The nodes and edges, or the name of an expected pattern: the same in every bag of a graph."""
+        return self.expected or (frozenset(self.nodes), self.edges)
 
     def adjacency(self) -> NDArray[np.bool_]:
         """Return the adjacency matrix `[n, n]`."""
@@ -201,7 +224,7 @@ def crossed(walk: Sequence[int]) -> tuple[tuple[int, int], ...]:
 
 
 def group_walks(bag: Bag) -> list[Group]:
-    """Merge walks that the model sees as one subgraph, in order of appearance.
+    """Merge walks that the model sees as one subgraph, in order of appearance; expected patterns come last.
 
     With topology `loops` these cross the same edges; `induced` and `shape` read all edges among the nodes of a walk, so
     that the same nodes make the same subgraph.
@@ -209,6 +232,8 @@ def group_walks(bag: Bag) -> list[Group]:
     inside = bag.predictor.tokenizer.topology != "loops"
     members: dict[Any, list[int]] = {}
     for i, walk in enumerate(bag.walks.tolist()):
+        if walk[0] < 0:  # an expected pattern
+            continue
         visited = frozenset(node for node in walk if node >= 0)
         members.setdefault(visited if inside else (visited, crossed(walk)), []).append(i)
     groups = []
@@ -216,7 +241,10 @@ def group_walks(bag: Bag) -> list[Group]:
         first = bag.walks[walks[0]]
         nodes = tuple(dict.fromkeys(first[first >= 0].tolist()))
         groups.append(Group(np.array(walks), nodes, () if inside else crossed(first.tolist())))
-    return _fill_in(bag.predictor.tokenizer.graph, groups, bag.hidden) if inside else groups
+    if inside:
+        groups = _fill_in(bag.predictor.tokenizer.graph, groups, bag.hidden)
+    known = np.flatnonzero(bag.walks[:, 0] < 0).reshape(len(bag.parts), -1)  # the same ones in every part
+    return groups + [Group(at, (), (), name) for at, name in zip(known.T, bag.expected, strict=True)]
 
 
 def _fill_in(graph: Graph, groups: list[Group], hidden: tuple[int, int] | None) -> list[Group]:

@@ -16,6 +16,7 @@ from gpm.data.splits import PARTS
 from gpm.errors import GpmError, whole_number
 from gpm.explain.attribution import Ranking, rank_patterns
 from gpm.explain.bag import Bag, Group
+from gpm.explain.expected_content import name_expected
 from gpm.explain.explainer import class_names
 from gpm.explain.explanation import ALL, Method, Overview, ShapeShare, spell_name
 from gpm.explain.node_types import Kinds, find_kinds, name_pattern
@@ -36,12 +37,15 @@ class _Vocabulary:
     """The columns of shapes by name, with one pattern to show for each."""
 
     kinds: Kinds | None
+    level: str
     columns: dict[tuple[str, str], int] = field(default_factory=dict)
     examples: list[Group] = field(default_factory=list)
 
     def find(self, group: Group) -> int:
         """Return the column of a pattern."""
-        name = name_pattern(group.adjacency(), group.nodes, self.kinds)
+        name = name_expected(group.expected, self.level), ""
+        if not group.expected:
+            name = name_pattern(group.adjacency(), group.nodes, self.kinds)
         if name not in self.columns:
             self.columns[name] = len(self.columns)
             self.examples.append(group)
@@ -56,15 +60,15 @@ def survey(
     """Find the shapes that the predictions of a split rest on.
 
     For each instance, the scores of the patterns that speak for its prediction are scaled to sum to 1, and summed by
-    shape. Their mean over the instances of a class is compared with the share of the drawn walks that have the shape;
-    the ratio of the two is the lift. Intervals are from 1,000 resamples of the instances; shapes that occur in fewer
-    than three instances are left out. At most `most` instances, spread evenly over the split, are explained, and the
-    `top` heaviest shapes of a class are kept.
+    shape. Their mean over the instances of a class is compared with the share of the patterns that have the shape; the
+    ratio of the two is the lift. An expected pattern is a shape of its own, and one pattern of an instance. Intervals
+    are from 1,000 resamples of the instances; shapes that occur in fewer than three instances are left out. At most
+    `most` instances, spread evenly over the split, are explained, and the `top` heaviest shapes of a class are kept.
     """
     if min(whole_number(most, "most"), whole_number(top, "top")) < 1:
         raise GpmError(f"most and top must be at least 1, got {most} and {top}.")
     check_choice("part", part, PARTS)
-    vocabulary = _Vocabulary(find_kinds(run.data, run.config.data))
+    vocabulary = _Vocabulary(find_kinds(run.data, run.config.data), run.data.level)
     ledgers: dict[str, Ledger] = defaultdict(list)
     chosen = ""
     for ranking in _rank_all(run, part, most, method, progress):

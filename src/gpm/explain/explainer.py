@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gpm.compute import alone
+from gpm.data.column_names import name_columns
 from gpm.data.link_data import LinkData
 from gpm.errors import GpmError, nearest, whole_number
 from gpm.explain.attribution import Ranking, rank_patterns
-from gpm.explain.bag import Bag
+from gpm.explain.bag import EXPECTED, Bag
+from gpm.explain.expected_content import Content, find_contents, name_expected, steps_of
 from gpm.explain.explanation import Explanation, Method, ScoredPattern, Trust, View, spell_name
 from gpm.explain.faithfulness import DELETED, INSERTED, TENTH, agree, overlap, score_again, trace, trace_edges
 from gpm.explain.neighbourhood import build_view
@@ -101,7 +104,8 @@ def _assemble(
     bag, data, level = ranking.bag, run.data, run.data.level
     kinds = find_kinds(data, run.config.data if not run.other else "")
     with torch.no_grad():
-        answers = bag.answers(bag.logits())[0]
+        logits = bag.logits()
+        answers, predicted = bag.answers(logits)[0], bag.decide(logits)
     best = list(range(min(top, len(ranking.groups))))
     shown = best + _find_others(run, ranking, answers, len(best))
     walks = [bag.walks[ranking.groups[i].walks[0]] for i in shown]
@@ -114,18 +118,26 @@ def _assemble(
         bag.predictor.tokenizer.graph, starts, [walk[walk >= 0].tolist() for walk in walks],
         [float(ranking.scores[i]) if i in best else 0.0 for i in shown],
         edges=[ranking.groups[i].edges for i in shown], level=level, room=room, kinds=kinds, labels=_labels(run),
+        columns=None if data.graph.x is None else name_columns(run.config.data, run.folder, data.graph.x.shape[1]),
     )  # fmt: skip
     fitting = [i for i in shown if all(node in places for node in ranking.groups[i].nodes)]
+    contents = find_contents(run, bag, instance, ranking.target, class_names(run))
+    areas = find_areas(bag, starts if level != "graph" else [], places)
     patterns = _describe(run, ranking, fitting, others, view, places, kinds)
+    patterns = [
+        _fill_expected(p, contents[p.expected], areas[p.expected], level) if p.expected else p for p in patterns
+    ]
     count = sum(i in best for i in fitting)
     kind = "link" if isinstance(run.task, LinkTask) else "value"
     if isinstance(run.task, ClassTask):
         kind = "labels" if run.task.multilabel else "classes"
     return Explanation(
         data=data.title, level=level, instance=name, kind=kind, classes=class_names(run), target=ranking.target,
-        answers=tuple(answers.tolist()), truth=_truth(run, instance), method=ranking.method, walks=len(bag),
-        found=len(ranking.groups), patterns=tuple(patterns[:count]), others=tuple(patterns[count:]), view=view,
-        trust=measure_trust(ranking, instance, others, top), seed=bag.predictor.tokenizer.seed,
+        answers=tuple(answers.tolist()), predicted=predicted, truth=_truth(run, instance),
+        method=ranking.method, walks=int((bag.scales != EXPECTED).sum()), found=len(ranking.groups),
+        patterns=tuple(patterns[:count]),
+        others=tuple(patterns[count:]), view=view, trust=measure_trust(ranking, instance, others, top),
+        seed=bag.predictor.tokenizer.seed,
     )  # fmt: skip
 
 
@@ -166,17 +178,42 @@ def _describe(
     patterns = []
     for row, (i, group) in enumerate(zip(shown, groups, strict=True)):
         walk = [node for node in bag.walks[group.walks[0]].tolist() if node >= 0]
-        shape, content = name_pattern(group.adjacency(), group.nodes, kinds)
+        shape, content = ("", "") if group.expected else name_pattern(group.adjacency(), group.nodes, kinds)
         evidence = ranking.evidence[i]
         argues = int(evidence[target] > 0) if isinstance(run.task, ValueTask) else int(evidence.argmax())
         pattern = ScoredPattern(
             walk=tuple(places[node] for node in walk), names=tuple(view.nodes[places[node]].name for node in walk),
             edges=tuple((places[a], places[b]) for a, b in group.edges), shape=shape, content=content,
-            scale=len(walk) - 1, count=len(group.walks), score=float(ranking.scores[i]), spread=float(spread[row]),
+            scale=max(len(walk) - 1, 0), count=0 if group.expected else len(group.walks),
+            score=float(ranking.scores[i]), spread=float(spread[row]),
             again=float(mean[row]), without=float(without[row]), argues=argues, evidence=tuple(evidence.tolist()),
+            expected=group.expected,
         )  # fmt: skip
         patterns.append(pattern)
     return patterns
+
+
+def _fill_expected(pattern: ScoredPattern, content: Content, area: tuple[int, ...], level: str) -> ScoredPattern:
+    return replace(
+        pattern, shape=name_expected(pattern.expected, level), content=content.text, columns=content.columns, area=area,
+        scale=max(steps_of(pattern.expected), 0),
+    )  # fmt: skip
+
+
+def find_areas(bag: Bag, starts: list[int], places: dict[int, int]) -> dict[str, tuple[int, ...]]:
+    """Return the drawn nodes that each expected pattern reads, the explained ones first.
+
+    These are all nodes that walks of its steps pass through; without starts, as in a graph task, all that are drawn.
+    """
+    graph, areas = bag.predictor.tokenizer.graph, {}
+    rings = [list(dict.fromkeys(starts))]
+    for _ in range(max(map(steps_of, bag.expected), default=0)):
+        near = dict.fromkeys(int(v) for node in rings[-1] for v in graph.neighbors(node) if int(v) in places)
+        rings.append([*rings[-1], *(node for node in near if node not in set(rings[-1]))])
+    for name in bag.expected:
+        reached = rings[max(steps_of(name), 0)] if starts else list(places)
+        areas[name] = tuple(places[node] for node in reached)
+    return areas
 
 
 def _truth(run: OpenedRun, instance: NDArray) -> str:

@@ -15,8 +15,22 @@ def spell_name(name: object) -> str:
 
 
 @dataclass(frozen=True)
+class Column:
+    """A column of an expected pattern: its value, the average of the training split, and what the difference adds."""
+
+    name: str
+    value: float
+    average: float
+    evidence: float  # for the explained class
+
+
+@dataclass(frozen=True)
 class ScoredPattern:
-    """A subgraph that walks passed through, and its effect on a prediction."""
+    """A subgraph that walks passed through, or an expected pattern, and its effect on a prediction.
+
+    An expected pattern has no walk, no names and no edges, and counts no walks: `shape` is its name in print,
+    `content` says in words what it holds, and `scale` is how many steps it reaches.
+    """
 
     walk: tuple[int, ...]  # a walk along it, from its start, as indices of the view's nodes
     names: tuple[str, ...]  # of these nodes
@@ -35,11 +49,21 @@ class ScoredPattern:
     without: float  # the prediction of the explained class without it: a probability, or a value
     argues: int  # the index of the class it speaks for; for a value, 1 if it raises the value, else 0
     evidence: tuple[float, ...]  # its effect on the log-odds of each class, or on the value `[C]`
+    expected: str = ""  # the name of an expected pattern in the model; empty for walks
+    area: tuple[int, ...] = ()  # indices of the view's nodes that an expected pattern reads
+    columns: tuple[Column, ...] = ()  # of an expected pattern, those that count the most
 
     @property
     def label(self) -> str:
-        """Shape and content in one."""
-        return f"{self.shape} {self.content}".strip()
+        """Shape and content in one; of an expected pattern its name."""
+        return self.shape if self.expected else f"{self.shape} {self.content}".strip()
+
+    @property
+    def subject(self) -> str:
+        """Names along the walk, or what an expected pattern holds."""
+        from gpm.graph.names import join_names  # which loads what --help need not wait for
+
+        return self.content if self.expected else join_names(self.names)
 
 
 @dataclass(frozen=True)
@@ -111,6 +135,7 @@ class Explanation:
         classes: Names of the classes, labels or values `[C]`; for a link, "no link" and "link".
         target: The index of the explained class.
         answers: Probability of each class, or the values `[C]`.
+        predicted: The index of the predicted class; None for the one with the highest probability.
         truth: The known truth; empty if there is none.
         method: The method of attribution: banzhaf, attention, left-out or gradient.
         walks, found: Number of walks read, and of different patterns among them.
@@ -137,6 +162,7 @@ class Explanation:
     trust: Trust
     seed: int = 0
     others: tuple[ScoredPattern, ...] = ()
+    predicted: int | None = None
 
     @property
     def name(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -47,7 +48,10 @@ def save_figure(explanation: Explanation, path: Path, *, top: int = 9) -> None:
             row, column = divmod(i, columns)
             up = (height + tall) / 2 - (row + 1) * (_TITLE + _DRAWING)
             axis = sheet.axis(wide + _GAP + column * _CELL, up, _CELL, _TITLE + _DRAWING)
-            _draw_pattern(axis, view, pattern, looks)
+            if pattern.expected:
+                _write_expected(axis, pattern)
+            else:
+                _draw_pattern(axis, view, pattern, looks)
             _write_title(axis, explanation, pattern, i + 1)
 
 
@@ -71,7 +75,7 @@ def _key(explanation: Explanation) -> str:
     return (
         f"Left: {len(view.nodes):,} nodes, {len(view.edges):,} edges{hidden}; the thicker an edge, the more it counts"
         f"{ring.get(explanation.level, '')}. Right: the patterns with the highest scores; numbers are the steps of a "
-        "walk from the ringed node, dashed edges are not on it."
+        "walk from the ringed node, dashed edges are not on it; text is of what is known exactly, without walks."
     )
 
 
@@ -115,6 +119,14 @@ def _draw_pattern(axis: Any, view: View, pattern: ScoredPattern, looks: Looks) -
     written = write_names(axis, points, edges, list(names.values()), size, ringed=[0])
     nodes = [(point, (size / 2 + (3 if v == 0 else 0)) / 72) for v, point in enumerate(points)]
     _write_steps(axis, points, edges, steps, nodes + written)
+
+
+def _write_expected(axis: Any, pattern: ScoredPattern) -> None:
+    """Write what an expected pattern holds: it has no walk to draw."""
+    lines = textwrap.wrap(plain(pattern.content, 200), 30, max_lines=5, placeholder=" …")
+    middle = {"x": _CELL / 2, "ha": "center", "va": "center"}
+    axis.text(y=_DRAWING / 2 + 0.1, s="\n".join(lines), fontsize=8, linespacing=1.4, **middle)
+    axis.text(y=0.2, s="exact, not drawn", fontsize=7, color=SOFT, **middle)
 
 
 def _ordered(a: int, b: int) -> tuple[int, int]:

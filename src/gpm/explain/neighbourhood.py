@@ -23,7 +23,7 @@ _MOST_SEEN = 200_000  # neighbours that are read for one hop: hubs may have mill
 def build_view(
     graph: Graph, starts: Sequence[int], patterns: Sequence[Sequence[int]], weights: Sequence[float], *,
     edges: Sequence[Sequence[tuple[int, int]]] | None = None, level: str, room: int = 120, kinds: Kinds | None = None,
-    labels: Callable[[int], str] | None = None,
+    labels: Callable[[int], str] | None = None, columns: Sequence[str] | None = None,
 ) -> tuple[View, dict[int, int]]:  # fmt: skip
     """Choose the nodes to draw, place them, and weigh them by the patterns through them.
 
@@ -37,6 +37,7 @@ def build_view(
         patterns, weights: Walks along the patterns, and their weights; negative ones count nothing.
         edges: The edges of each pattern; by default those that its walk crosses.
         labels: A function that returns the known label of a node, to show where there are no kinds.
+        columns: Names of the feature columns; by default they are numbered.
 
     Returns:
         The view, and the index in it of each drawn node of the graph.
@@ -54,7 +55,7 @@ def build_view(
     points = place_nodes(len(drawn), there, [places[v] for v in starts if v in places])
     named = kinds.of_node(drawn) if kinds else [labels(v) if labels else "" for v in drawn]
     bonds = kinds.of_edge(*np.array(drawn)[there].T) if kinds and len(there) else [""] * len(there)
-    features, begun = _features(graph, drawn), set[int]() if level == "graph" else set(starts)
+    features, begun = _features(graph, drawn, columns), set[int]() if level == "graph" else set(starts)
     nodes = (
         ViewNode(
             spell_name(graph.name(v)), round(x, 4), round(y, 4), kind, values, v in begun, node_weights.get(i, 0.0)
@@ -140,7 +141,9 @@ def _add_up(parts: Iterable[tuple[Iterable[Any], float]]) -> dict[Any, float]:
     return {thing: total / largest for thing, total in sums.items()}
 
 
-def _features(graph: Graph, drawn: list[int]) -> list[tuple[tuple[str, float], ...]]:
+def _features(
+    graph: Graph, drawn: list[int], names: Sequence[str] | None = None
+) -> list[tuple[tuple[str, float], ...]]:
     """Choose features of each node to show: the first categories, the largest counts, or the numbers farthest from the
     mean of the drawn nodes, in standard deviations.
     """
@@ -157,10 +160,10 @@ def _features(graph: Graph, drawn: list[int]) -> list[tuple[tuple[str, float], .
             score = np.abs(rows - rows.mean(axis=0)) / np.where(spread > 0, spread, np.inf)
         order = np.argsort(-score, axis=1, kind="stable")[:, :_MOST_FEATURES]
         chosen = list(zip(order, np.take_along_axis(rows, order, axis=1), strict=True))
+    titles = names or [f"column {c}" for c in range(graph.x.shape[1])]
     return [
-        tuple((f"feature {c}", float(f"{v:.4g}")) for c, v in zip(*some, strict=True) if np.isfinite(v))
-        for some in chosen
-    ]  # fmt: skip
+        tuple((titles[c], float(f"{v:.4g}")) for c, v in zip(*some, strict=True) if np.isfinite(v)) for some in chosen
+    ]
 
 
 def _are_counts(rows: NDArray) -> bool:

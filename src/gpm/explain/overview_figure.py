@@ -120,6 +120,9 @@ def _times(value: float) -> str:
 
 
 def _draw_glyph(axis: Any, share: ShapeShare, looks: Looks, y: float) -> None:
+    if not share.nodes:  # an expected pattern
+        axis.text(_GLYPH / 2 - 0.06, y, "exact", fontsize=7, color=SOFT, ha="center", va="center")
+        return
     points = places(share.nodes, share.edges)
     wide, tall = np.maximum(np.ptp(points, axis=0), 1e-6)
     points = (_GLYPH / 2 - 0.06, y) + points * min(0.72 / wide, 0.38 / tall, 0.3 / nearest(points))

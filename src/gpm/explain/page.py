@@ -54,6 +54,8 @@ def _data(explanations: Sequence[Explanation]) -> str:
 
 def _places(pattern: ScoredPattern) -> list[tuple[float, float]]:
     """Place the nodes of a pattern around the origin, in the order in which the walk meets them."""
+    if pattern.expected:
+        return []
     order = {v: i for i, v in enumerate(dict.fromkeys(pattern.walk))}
     return _shape_places(len(order), frozenset((order[a], order[b]) for a, b in pattern.edges))
 
@@ -77,8 +79,8 @@ def _table(explanation: Explanation) -> str:
     head = ["rank", "pattern", "walk", "score", "spread", "steps", "walks", "without it"]
     form = ".4g" if explanation.kind == "value" else ".1%"
     rows = (
-        (rank, p.label, " → ".join(p.names), f"{p.score:.4g}", f"{p.spread:.2g}", p.scale, p.count,
-         f"{p.without:{form}}")
+        (rank, p.label, p.content if p.expected else " → ".join(p.names), f"{p.score:.4g}", f"{p.spread:.2g}", p.scale,
+         p.count, f"{p.without:{form}}")
         for rank, p in enumerate(explanation.patterns, 1)
     )  # fmt: skip
     cells = "\n".join(f"<tr>{''.join(f'<td>{html.escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows)

@@ -33,6 +33,7 @@ from gpm.tasks import ClassTask, ValueTask, load_task
 
 LEVELS = {"node": "node", "link": "edge", "graph": "graph"}  # PyG's names
 ReturnType = Literal["raw", "probs", "log_probs"]
+_OF_PATTERNS = ("patterns", "pattern_score", "pattern_name")
 _log = logging.getLogger("gpm")
 
 
@@ -178,12 +179,17 @@ class PatternExplanation(Explanation):  # type: ignore[misc]
     """PyG's explanation with the patterns behind its masks.
 
     `patterns` are the nodes along a walk through each pattern `[P, L+1]`, -1 past the end; `pattern_score` their scores
-    `[P]`, descending, in the units of the method. A subgraph keeps the patterns whose nodes are all in it.
+    `[P]`, descending, in the units of the method; `pattern_name` the names of expected patterns, which have no walk;
+    empty for the others. A subgraph keeps the patterns whose nodes are all in it.
     """
+
+    def is_node_attr(self, key: str) -> bool:
+        """Return whether an attribute has an entry per node; patterns never do."""
+        return key not in _OF_PATTERNS and super().is_node_attr(key)
 
     def is_edge_attr(self, key: str) -> bool:
         """Return whether an attribute has an entry per edge; patterns never do."""
-        return key not in ("patterns", "pattern_score") and super().is_edge_attr(key)
+        return key not in _OF_PATTERNS and super().is_edge_attr(key)
 
     def subgraph(self, subset: Tensor) -> PatternExplanation:
         """Return the explanation restricted to some nodes."""
@@ -194,6 +200,8 @@ class PatternExplanation(Explanation):  # type: ignore[misc]
         patterns = number[self.patterns]
         whole = (patterns > -2).all(1)
         part.patterns, part.pattern_score = patterns[whole], self.pattern_score[whole]
+        if "pattern_name" in self:
+            part.pattern_name = [name for name, inside in zip(self.pattern_name, whole.tolist(), strict=True) if inside]
         return part
 
 
@@ -201,7 +209,8 @@ class PatternExplainer(ExplainerAlgorithm):  # type: ignore[misc]
     """Explains a `PatternModule` inside `torch_geometric.explain.Explainer` by the patterns that it reads.
 
     The masks of nodes and edges are the scores of the patterns through them, summed over patterns that speak for the
-    prediction and over all explained instances, and scaled to a maximum of 1. The class in `target` is explained, given
+    prediction and over all explained instances, and scaled to a maximum of 1. Expected patterns have no nodes and edges
+    of their own, so the masks do not hold them. The class in `target` is explained, given
     by the index of its logit (for yes-or-no outputs, 0 is no), or the value of a regression.
 
     `Explainer` first predicts all instances. On a large graph name those you want:
@@ -285,6 +294,7 @@ class PatternExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         explanation = PatternExplanation(
             patterns=torch.from_numpy(walks[order]).to(device),
             pattern_score=torch.from_numpy(scores[order]).float().to(device),
+            pattern_name=[groups[i].expected for i in order],
         )
         if self.explainer_config.node_mask_type is not None:
             nodes = np.zeros(num_nodes)

@@ -26,7 +26,8 @@ def tell(explanation: Explanation) -> list[str]:
     width = max((len(p.label) for p in e.patterns), default=0)
     for rank, p in enumerate(e.patterns, 1):
         figures = f"{rank:>4}  {p.score:>8.3g} ± {p.spread:<7.2g} {p.label:<{width}}"
-        lines.append(f"{figures}  {p.count:>3} of length {p.scale:<2} {e.argument(p):<18} {join_names(p.names)}")
+        drawn = f"{'exact':<16}" if p.expected else f"{p.count:>3} of length {p.scale:<2} "
+        lines.append(f"{figures}  {drawn}{e.argument(p):<18} {p.subject}".rstrip())
     return [_printable(line) for line in (*lines, *tell_trust(e))]
 
 
@@ -79,7 +80,7 @@ def tabulate(explanations: Sequence[Explanation]) -> dict[str, list[Any]]:
         {
             "instance": e.name, "rank": rank, "shape": p.shape, "content": p.content, "score": p.score,
             "spread": p.spread, "again": p.again, "argues": e.argument(p), "without": p.without, "length": p.scale,
-            "walks": p.count, "path": join_names(p.names),
+            "walks": p.count, "path": join_names(p.names), "expected": p.expected,
         }
         for e in explanations for rank, p in enumerate(e.patterns, 1)
     ]  # fmt: skip

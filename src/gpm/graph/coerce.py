@@ -84,6 +84,17 @@ def as_features(values: Any, rows: int, name: str) -> Features | None:
     return features
 
 
+def one_hot(categories: NDArray) -> tuple[sp.csr_array, list[NDArray]]:
+    """Return categories `[n, k]` as columns of 0 and 1, one per value that occurs, and the values of each column."""
+    found = [np.unique(column, return_inverse=True) for column in categories.T]
+    values = [each[0] for each in found]
+    ends = np.cumsum([0, *map(len, values)])
+    columns = np.stack([each[1].reshape(-1) + first for each, first in zip(found, ends[:-1], strict=True)], axis=1)
+    rows, width = categories.shape
+    parts = np.ones(columns.size), columns.reshape(-1), np.arange(rows + 1) * width
+    return sp.csr_array(parts, shape=(rows, int(ends[-1]))), values
+
+
 def sparse_to_scipy(tensor: Any) -> sp.csr_array:
     """Convert a torch sparse tensor (COO or CSR) to SciPy CSR."""
     tensor = tensor.detach().cpu()

@@ -53,6 +53,15 @@ def find_new(graph: BaseGraph, other: BaseGraph) -> NDArray[np.int64]:
     return np.concatenate([np.zeros(0, dtype=np.int64), *new])
 
 
+def find_again(graph: BaseGraph, nodes: NDArray, other: BaseGraph) -> NDArray[np.int64]:
+    """Return the nodes of another graph that have the names of some nodes; -1 where it has none of that name."""
+    if all(g.names is None and g.graph_ptr is None for g in (graph, other)):
+        return np.where(nodes < other.num_nodes, nodes, -1)
+    names = other.names or _names_of_ids(other)
+    found = [names.look_up(graph.names_of(part)) for part in np.split(nodes, range(BLOCK, len(nodes), BLOCK))]
+    return np.concatenate([np.zeros(0, dtype=np.int64), *found])
+
+
 def _names_of_ids(graph: BaseGraph) -> Names:
     if graph.graph_ptr is None:
         return Names(np.arange(graph.num_nodes))

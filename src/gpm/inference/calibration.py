@@ -119,7 +119,8 @@ def fit_temperature(task: Task, logits: Tensor, targets: Tensor) -> Calibration:
     from scipy.optimize import minimize_scalar
 
     assert isinstance(task, (ClassTask, LinkTask))
-    plain, logits = replace(task, smoothing=0.0), logits.double()
+    plain = task.without_costs() if isinstance(task, ClassTask) else replace(task, smoothing=0.0)
+    logits = logits.double()
     wanted = targets.double() if targets.is_floating_point() else targets
 
     def loss(logarithm: float) -> float:
@@ -187,7 +188,7 @@ def _find_quantile(scores: NDArray) -> float:
     if rank > len(scores):
         raise GpmError(
             f"The validation split has {len(scores)} labelled values, and calibration needs 9; choose a larger "
-            "validation split with --split, or leave out --calibrate."
+            "validation split with --split, or predict with --calibrate false."
         )
     return float(np.sort(scores)[rank - 1])
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from msgspec import Meta, Struct
 from safetensors import safe_open
@@ -35,6 +35,10 @@ class _Inputs(Struct, forbid_unknown_fields=True):
     edge_sizes: list[Count] = []
     pe_dim: Count = 0
     bags: bool = False
+    label_dim: Count = 0
+    expected: dict[str, Count] = {}
+    expected_sizes: list[Count] = []
+    projected: Count = 0
 
 
 class _Model(Struct, tag_field="kind", kw_only=True):
@@ -52,12 +56,21 @@ class _Model(Struct, tag_field="kind", kw_only=True):
 
 
 class _Classes(_Model, tag="classes"):
-    metric: Literal["accuracy", "roc_auc", "f1"]
+    metric: Literal["accuracy", "roc_auc", "f1", "ap"]
     multilabel: bool
     classes: Annotated[list[Integer], Meta(min_length=1)]
+    weights: list[list[Annotated[float, Meta(gt=0, lt=1e300)]]] = []
+    focal: Annotated[float, Meta(ge=0, le=100)] = 0.0
+    positive: Literal[0, 1] = 1
+    threshold: Annotated[float, Meta(gt=0, lt=1)] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        rows = [len(self.classes)] * (1 + self.multilabel)
+        if self.weights and [len(row) for row in self.weights] != rows:
+            raise ValueError("weights are not those of the classes")
+        if self.threshold is not None and (self.multilabel or len(self.classes) != 2):
+            raise ValueError("threshold is for two classes")
         if self.classes != sorted(set(self.classes)):
             raise ValueError(f"classes is {self.classes!r:.60}, not in ascending order")
 
@@ -111,6 +124,16 @@ def load_weights(model: nn.Module, path: Path) -> None:
     except Exception as error:  # a damaged header, a missing tensor, another shape
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise _unfit(path, first) from None
+
+
+def read_tensor(path: Path, name: str) -> Tensor:
+    """Read one tensor of a file of weights."""
+    check_plain(path)
+    try:
+        with safe_open(path, "pt") as file:
+            return cast(Tensor, file.get_tensor(name))
+    except Exception as error:
+        raise _unfit(path, str(error) or type(error).__name__) from None
 
 
 def check_shapes(expected: Mapping[str, Tensor], path: Path) -> None:

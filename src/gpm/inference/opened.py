@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -20,15 +20,21 @@ from gpm.data.tables.table_source import OWN_GRAPHS
 from gpm.data.task_data import TaskData
 from gpm.errors import GpmError
 from gpm.graph.digest import check_digest
-from gpm.graph.find import find_new
+from gpm.graph.find import find_again, find_new
 from gpm.graph.graph import Graph
-from gpm.inference.model_files import check_shapes, load_weights, read_metadata
+from gpm.inference.model_files import check_shapes, load_weights, read_metadata, read_tensor
 from gpm.io.atomic import read_json
 from gpm.io.run_files import CONFIG, RESULT, SPLIT, WEIGHTS, read_config
 from gpm.nn.build import build_model, build_predictor
+from gpm.nn.expected_table import Answers
 from gpm.nn.feature_table import InputSpec
 from gpm.nn.predictor import Predictor, Predicts
+from gpm.patterns.walks import has_edge
 from gpm.tasks import Task, load_task
+from gpm.tasks.task import known_answers
+
+SAMPLE = 1000  # edges by which another graph is recognised as the training graph
+SAME_NODES, SAME_EDGES = 0.9, 0.5  # shares of the training nodes and edges that it must have
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +147,22 @@ class OpenedRun:
         split = None if self.other else self.split
         return load_task(self.metadata, split.labels if isinstance(split, LinkSplit) else None)
 
+    @cached_property
+    def truth(self) -> Tensor | None:
+        """The targets of all nodes or graphs; None if they have no labels, or others than those of the training.
+
+        Links have none: a pair without an edge may get one.
+        """
+        if self.data.level == "link" or self.data.graph.y is None:
+            return None
+        try:
+            task = self.task
+        except GpmError:  # other data with labels of another kind
+            return None
+        trained = load_task(self.metadata, None)
+        alike = task.outputs == trained.outputs and getattr(task, "multilabel", 0) == getattr(trained, "multilabel", 0)
+        return task.targets if alike and len(task.targets) else None
+
     @property
     def predicts_values(self) -> bool:
         """True for a regression."""
@@ -151,7 +173,9 @@ class OpenedRun:
         """The model on the graph of the data."""
         if self._loaded:
             return self._loaded.predictor
-        return self.predictor_for(self.data.graph if self.other else self.data.walked_graph(self.split))
+        if self.other:
+            return self.predictor_for(self.data.graph)
+        return self._load_predictor(self.data.walked_graph(self.split), own=True)
 
     @property
     def pattern_predictor(self) -> Predictor:
@@ -163,13 +187,47 @@ class OpenedRun:
 
     def predictor_for(self, graph: Graph) -> Predicts:
         """Load the model for any graph with the same kind of features."""
+        return self._load_predictor(graph, own=False)
+
+    def _load_predictor(self, graph: Graph, own: bool) -> Predicts:
+        """Load the model for the graph of the training, or for another."""
         inputs, level, path = InputSpec(**self.metadata["inputs"]), self.metadata["task"], self.folder / WEIGHTS
         outputs = load_task(self.metadata, None).outputs
         with torch.device("meta"):  # the options may ask for more than memory holds: compare shapes before building
             check_shapes(build_model(self.config, inputs, outputs, level).state_dict(), path)
-        predictor = build_predictor(self.config, graph, outputs, level, inputs=inputs, device=self.device)
+        answers = self._find_answers(graph, own) if inputs.label_dim else None
+        predictor = build_predictor(
+            self.config, graph, outputs, level, inputs=inputs, device=self.device, answers=answers,
+            projection=read_tensor(path, "expected.projection").numpy() if inputs.projected else None,
+        )  # fmt: skip
         load_weights(predictor.model, path)
         return predictor
+
+    def _find_answers(self, graph: Graph, own: bool) -> Answers | None:
+        """Return the known labels that a model reads on a graph: those of the training split.
+
+        Another graph has them if it is the training graph, grown or changed: it has its nodes and most of its edges.
+        """
+        if own:
+            return known_answers(self.task, self.split)
+        none = known_answers(load_task(self.metadata, None), None)
+        if not self.other:  # some graph that was given in the place of the data
+            return none
+        try:
+            home, split = self.home.data.graph, self.home.split
+        except GpmError:  # the training data is not at hand
+            return none
+        known = known_answers(self.home.task, split)
+        assert known is not None
+        found = find_again(home, known.train, graph)
+        pairs = home.edge_index().T
+        pairs = pairs[np.linspace(0, len(pairs) - 1, min(len(pairs), SAMPLE)).astype(np.int64)]
+        ends = find_again(home, pairs.reshape(-1), graph).reshape(-1, 2)
+        ends = ends[(ends >= 0).all(1)]
+        same = has_edge(graph, ends[:, 0], ends[:, 1]).sum()
+        if (found >= 0).mean() < SAME_NODES or not len(pairs) or same < SAME_EDGES * len(pairs):
+            return none
+        return replace(known, train=found[found >= 0], targets=known.targets[found >= 0])
 
     def read(self, part: str, *, patterns: int | None = None, progress: bool = False) -> Tensor:
         """Compute the logits of a split: train, val or test."""

@@ -1,4 +1,4 @@
-"""Predictions of an opened run: probabilities, or numbers with intervals, calibrated on request.
+"""Predictions of an opened run: probabilities, calibrated on request, or numbers with calibrated intervals.
 
 All instances that a run can predict have one fixed order, in which they are read a block at a time.
 """
@@ -6,6 +6,7 @@ All instances that a run can predict have one fixed order, in which they are rea
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
@@ -16,13 +17,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from tqdm.auto import tqdm
 
+from gpm.data.bipartite import choose_sides
 from gpm.data.graph_files import opening_pairs
+from gpm.data.splits import LinkSplit
 from gpm.errors import GpmError
 from gpm.graph.find import find_nodes
+from gpm.graph.graph import Graph
 from gpm.inference.calibration import DRAWS, Calibration, calibrate_run, measure_spread, spread_factor
 from gpm.inference.opened import OpenedRun
-from gpm.io.table_files import write_table
+from gpm.io.table_files import distinct, write_table
 from gpm.nn.predictor import Predicts
 from gpm.patterns.walks import has_edge
 from gpm.tasks import ClassTask, LinkTask, Task, ValueTask, load_task
@@ -30,6 +35,7 @@ from gpm.tasks import ClassTask, LinkTask, Task, ValueTask, load_task
 if TYPE_CHECKING:
     import pandas as pd
 
+_log = logging.getLogger("gpm")
 _BLOCK = 1 << 20  # instances that are looked at together
 
 
@@ -38,11 +44,14 @@ class Predictions:
     """Predictions of some instances.
 
     Args:
-        keys: Columns that name the instances: node; source and target; or graph.
+        keys: Columns that name the instances: node; source and target; or graph, with its name or, in a table of
+            molecules, with the line, the SMILES and the columns of ids.
         logits: `[B, C]`.
         task: The meaning of the logits.
         temperature: Divides the logits before they become probabilities, see `gpm.inference.calibration`.
         low, high: The ends of an interval for each number of a regression `[B, C]`; None without intervals.
+        calibrated: The intervals cover the error, not only the spread of the drawing.
+        truth: The labels, as the targets of the task; None if they are unknown.
     """
 
     keys: dict[str, list[Any]]
@@ -52,14 +61,16 @@ class Predictions:
     temperature: float = 1.0
     low: NDArray | None = None
     high: NDArray | None = None
+    calibrated: bool = True
+    truth: Tensor | None = None
 
     @property
     def names(self) -> list[Any]:
         """The names of the instances; a link is a pair of names."""
-        if "name" in self.keys:
-            return self.keys["name"]
         columns = list(self.keys.values())
-        return list(zip(*columns, strict=True)) if "target" in self.keys else columns[0]
+        if isinstance(self.task, LinkTask):
+            return list(zip(*columns, strict=True))
+        return columns[2] if "line" in self.keys else self.keys.get("name", columns[0])
 
     @property
     def probability(self) -> NDArray:
@@ -69,18 +80,23 @@ class Predictions:
     @property
     def labels(self) -> NDArray:
         """The predicted class `[B]`; for several labels or a link, yes or no; for a regression, the numbers."""
-        answers = self.task.answers(self.logits).numpy()
         if isinstance(self.task, ClassTask):
-            return self.task.choose(answers)
+            return self.task.choose(self.logits)
+        answers = self.task.answers(self.logits).numpy()
         return answers[:, 0] >= 0.5 if isinstance(self.task, LinkTask) else answers
 
     def columns(self) -> dict[str, Any]:
-        """Return the table by column: names of the instance, prediction, probabilities or interval."""
+        """Return the table by column: names of the instance, prediction, true label, probabilities or interval."""
         table = self.task.table(self.logits, self.temperature)
+        if self.truth is not None:
+            first = {name: table[name] for name in table if name.startswith(("prediction", "probability"))}
+            table = first | self.task.truth(self.truth) | table
         if isinstance(self.task, ValueTask) and self.low is not None and self.high is not None:
-            for end, values in (("low", self.low), ("high", self.high)):
+            ends = ("low", "high") if self.calibrated else ("spread_low", "spread_high")
+            for end, values in zip(ends, (self.low, self.high), strict=True):
                 table |= {name: values[:, i].astype("float32") for i, name in enumerate(self.task.columns(end))}
-        return self.keys | table
+        names = distinct([*table, *self.keys])[len(table) :]  # a column of the user's may be called like one of ours
+        return dict(zip(names, self.keys.values(), strict=True)) | table
 
     def frame(self) -> pd.DataFrame:
         """Return the table as a pandas frame."""
@@ -112,62 +128,97 @@ class Inference:
     def predict(self, inputs: NDArray) -> Predictions:
         """Predict nodes or graphs `[B]` or pairs `[B, 2]` by their ids."""
         keys, calibration, task = self.run.name(inputs), self.calibration, self.task
+        truth = None if self.run.truth is None else self.run.truth[torch.from_numpy(inputs)]
         options: dict[str, Any] = {"patterns": self.patterns, "progress": self.progress}
         logits = self.predictor.logits(inputs, **options)
         if not isinstance(task, ValueTask):
-            return Predictions(keys, logits, task, temperature=calibration.temperature if calibration else 1.0)
+            temperature = calibration.temperature if calibration else 1.0
+            return Predictions(keys, logits, task, temperature=temperature, truth=truth)
         if not self.interval and calibration is None:
-            return Predictions(keys, logits, task)
+            return Predictions(keys, logits, task, truth=truth)
         spread = task.in_units(measure_spread(self.predictor, inputs, logits, draws=self.draws, **options))
         width = (calibration.widths(spread) if calibration else spread_factor(self.draws) * spread).numpy()
         middle = task.answers(logits).numpy()
-        return Predictions(keys, logits, task, low=middle - width, high=middle + width)
+        ends = {"low": middle - width, "high": middle + width, "calibrated": calibration is not None}
+        return Predictions(keys, logits, task, **ends, truth=truth)
 
 
 def prepare_inference(
-    run: OpenedRun, *, patterns: int | None = None, interval: bool = False, draws: int = DRAWS, calibrate: bool = False,
-    progress: bool = False, total: int = 0,
+    run: OpenedRun, *, patterns: int | None = None, interval: bool = False, draws: int = DRAWS,
+    calibrate: bool | None = None, progress: bool = False, total: int = 0,
 ) -> Inference:  # fmt: skip
-    """Load the model and, on request, calibrate it.
+    """Load the model, and calibrate it: by default the intervals, if there are any, and not the probabilities.
 
-    Without calibration an interval measures the effect of chance: with more and more patterns, 9 in 10 predictions
-    would converge to a number inside. It does not measure the error. With calibration it does: 9 in 10 true values of
-    the validation split lie inside.
+    Of calibrated intervals, 9 in 10 hold the true value on the validation split. Without calibration an interval
+    measures the effect of chance: with more and more patterns, 9 in 10 predictions would converge to a number inside.
+    It does not measure the error, and its columns are called spread_low and spread_high.
 
     Args:
         run: The run.
         patterns: Patterns per instance; by default the whole pool.
         interval: Also compute intervals, for a regression.
         draws: Draws of patterns for an interval; the work grows with their number.
-        calibrate: Fit probabilities, or intervals, to the validation split first.
+        calibrate: Fit probabilities, or intervals, to the validation split first. None fits intervals if that is
+            possible.
         progress: Show a progress bar.
         total: Number of instances that will be predicted a few at a time; 0 if all at once.
     """
     task = load_task(run.metadata, None)
     if interval and not isinstance(task, ValueTask):
         raise GpmError(f"{run.folder} predicts no numbers, which alone have intervals; leave out the interval.")
-    if interval and not calibrate and run.config.model != "gpm":
+    drawn = run.config.model == "gpm"
+    if interval and calibrate is False and not drawn:
         raise GpmError(f"{run.folder} holds a {run.config.model}, which draws no patterns; calibrate its intervals.")
-    calibration = calibrate_run(run, draws=draws, patterns=patterns, progress=progress) if calibrate else None
+    calibration = None
+    if calibrate or (interval and calibrate is None):
+        try:
+            calibration = calibrate_run(run, draws=draws, patterns=patterns, progress=progress)
+        except GpmError as error:
+            if calibrate:
+                raise
+            interval = drawn
+            instead = "spread_low and spread_high show the effect of drawing patterns, not the error"
+            _log.warning("No calibrated intervals%s. %s", f"; {instead}" if drawn else "", error)
     predictor = run.predictor.look_ahead(total, patterns) if total else run.predictor
     return Inference(run, predictor, task, calibration, interval, draws, patterns, progress)
 
 
 def recommend(run: OpenedRun, node: object, top: int = 10, **options: Any) -> Predictions:
-    """Predict the most likely new neighbours of a node; see `gpm.run.run.Run.recommend`."""
+    """Predict the most likely new neighbours of a node, or of several; see `gpm.run.run.Run.recommend`."""
     if run.data.level != "link":
         raise GpmError(f"{run.folder} predicts {run.data.level}s; train with --task link to recommend neighbours.")
     if not isinstance(top, (int, np.integer)) or top < 1:
         raise GpmError(f"The number of neighbours to recommend must be at least 1, got {top}.")
-    graph = run.data.graph
-    start = graph.find(node)
+    several = isinstance(node, (list, tuple, np.ndarray))
+    starts = find_nodes(run.data.graph, list(node) if several else [node])  # type: ignore[call-overload]
+    sides, inference = _find_sides(run), prepare_inference(run, **options)
+    pairs, logits = np.zeros((0, 2), dtype=np.int64), torch.zeros(0, 1)
+    for start in tqdm(starts.tolist(), unit="node", disable=not (several and inference.progress) or None, leave=False):
+        if not len(others := _find_candidates(run.data.graph, start, sides)):
+            continue
+        scored = inference.predict(np.stack([np.full(len(others), start), others], 1)).logits
+        best = np.argsort(-scored[:, 0].numpy(), kind="stable")[:top]
+        pairs = np.concatenate([pairs, np.stack([np.full(len(best), start), others[best]], 1)])
+        logits = torch.cat([logits, scored[torch.from_numpy(best)]])
+    temperature = inference.calibration.temperature if inference.calibration else 1.0
+    return Predictions(run.name(pairs), logits, inference.task, temperature=temperature)
+
+
+def _find_sides(run: OpenedRun) -> NDArray | None:
+    """Return the sides of the graph, if the run was trained on a bipartite one."""
+    split = run.home.split
+    if not isinstance(split, LinkSplit) or split.sides is None:
+        return None
+    return choose_sides(run.data.graph, "yes", run.data.title) if run.other else split.sides
+
+
+def _find_candidates(graph: Graph, start: int, sides: NDArray | None) -> NDArray[np.int64]:
+    """Return the nodes that are no neighbours of a node; in a bipartite graph, those that are not of its side."""
     others = np.setdiff1d(np.arange(graph.num_nodes), [*graph.neighbors(start), start])
     others = others[~has_edge(graph, others, start)]  # a link has no direction
-    pairs = np.stack([np.full(len(others), start), others], 1)
-    scored = prepare_inference(run, **options).predict(pairs)
-    best = np.argsort(-scored.logits[:, 0].numpy(), kind="stable")[:top]
-    logits = scored.logits[torch.from_numpy(best)]
-    return Predictions(run.name(pairs[best]), logits, scored.task, temperature=scored.temperature)
+    if sides is None or sides[start] < 0:
+        return others
+    return np.asarray(others[sides[others] != sides[start]])
 
 
 @dataclass(frozen=True, eq=False)

@@ -71,6 +71,8 @@ def write_parquet(path: Path, columns: dict[str, Any], fix: str = "try a .csv fi
     import pandas as pd
 
     frame = pd.DataFrame(columns)
+    texts = [name for name, values in columns.items() if isinstance(values, list) and None in values]
+    frame = frame.astype(dict.fromkeys(texts, "string"))  # else the type would depend on the rows
     try:
         with duckdb.connect() as base:
             base.register("frame", frame)
@@ -98,7 +100,7 @@ def _as_json(columns: dict[str, Any]) -> Iterator[str]:
         cells = []
         for head, values in zip(heads, block, strict=True):
             if _is_float(values):
-                cells.append([head + (cell if cell[-1].isdigit() else "null") for cell in _numbers(values)])
+                cells.append([head + (cell if cell[-1:].isdigit() else "null") for cell in _numbers(values)])
             else:
                 plain = values.tolist() if isinstance(values, np.ndarray) else values
                 cells.append([head + encode(value) for value in plain])
@@ -119,9 +121,9 @@ def _is_float(values: Any) -> bool:
 
 
 def _numbers(values: Any) -> list[str]:
-    """Write floats with the fewest digits that give back the same float of that width."""
+    """Write floats with the fewest digits that give back the same float of that width, and NaN as nothing."""
     shortest: list[str] = values.astype("U32").tolist()
-    return [text.removesuffix(".0") for text in shortest]
+    return [text.removesuffix(".0") if text != "nan" else "" for text in shortest]
 
 
 def _quote(values: Any, delimiter: str) -> list[str]:

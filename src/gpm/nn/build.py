@@ -9,6 +9,7 @@ from torch import nn
 
 from gpm.config import Config
 from gpm.graph.graph import Graph
+from gpm.nn.expected_table import Answers
 from gpm.nn.feature_table import InputSpec
 from gpm.nn.gnn.gnn_predictor import NetworkPredictor, make_network
 from gpm.nn.predictor import Predictor, Predicts, make_machine
@@ -24,10 +25,15 @@ def build_predictor(
     device: str = "cpu",
     seen: NDArray | None = None,
     stream: bool = False,
+    answers: Answers | None = None,
+    projection: NDArray | None = None,
 ) -> Predicts:
     """Build a model with fresh weights on a graph; see `Predictor.build` for the arguments."""
     if config.model == "gpm":
-        return Predictor.build(config, graph, outputs, level, inputs=inputs, device=device, seen=seen, stream=stream)
+        return Predictor.build(
+            config, graph, outputs, level, inputs=inputs, device=device, seen=seen, stream=stream, answers=answers,
+            projection=projection,
+        )  # fmt: skip
     hide = config.hide and config.protocol == "strict"
     return NetworkPredictor.build(
         config, graph, outputs, cast(Any, level), inputs=inputs, device=device, hide=hide, seen=seen

@@ -14,6 +14,8 @@ from gpm.nn.dropout import drop, keep_entries
 from gpm.nn.feature_rows import MOSTLY_ZERO, Form, SparseRows, Table, dense_blocks, value_blocks
 from gpm.nn.feature_table import FeatureTable, InputSpec
 
+HIDDEN_LABELS = 0.3  # share of nodes whose known labels are hidden in a training step
+
 
 def _drop_entries(
     columns: Tensor, values: Tensor, offsets: Tensor, share: float, ids: Tensor
@@ -165,7 +167,8 @@ class InputMap(nn.Module):
     r"""One linear map of :math:`[x \| e \| p]`, in parts: :math:`h = W_x x + W_p p + b` and :math:`W_e e`.
 
     In training, a share of the entries of node features is dropped, and with `flip_signs` the columns of positional
-    embeddings are flipped at random: eigenvectors have no sign.
+    embeddings are flipped at random: eigenvectors have no sign. Known labels are added by a map of their own; in
+    training those of some nodes are hidden.
     """
 
     def __init__(self, spec: InputSpec, width: int, dropout: float, flip_signs: bool = False) -> None:
@@ -174,6 +177,7 @@ class InputMap(nn.Module):
         self.node = FeatureMap(spec.node, spec.node_dim, spec.node_sizes, width)
         self.edge = FeatureMap(spec.edge, spec.edge_dim, spec.edge_sizes, width) if spec.edge != "none" else None
         self.pe = FeatureMap("dense", spec.pe_dim, [], width) if spec.pe_dim else None
+        self.label = nn.Parameter(torch.randn(spec.label_dim, width) * 0.1) if spec.label_dim else None
         self.bias = nn.Parameter(torch.zeros(width))
 
     def fit(self, table: FeatureTable) -> None:
@@ -186,8 +190,12 @@ class InputMap(nn.Module):
 
     def nodes(self, table: FeatureTable, rows: Tensor | None = None) -> Tensor:
         """Map rows of a table `[U]`, or all rows of a table that was taken, to `[U, d]`."""
+        label = table.label
         if rows is not None and (table.lazy or table.device != self.bias.device):
             table, rows = table.take(rows.to(table.device)).to(self.bias.device), None
+            label = table.label
+        elif rows is not None:
+            rows, label = table.find_labels(rows)
         ids = table.ids if rows is None or table.ids is None else table.ids[rows]
         h: Tensor = self.node(table.node, rows, self.dropout, ids) + self.bias  # (U, d)
         if self.pe is not None:
@@ -195,6 +203,10 @@ class InputMap(nn.Module):
             if self.training and self.flip_signs:
                 values = values * (torch.randint(0, 2, (values.shape[1],), device=values.device) * 2 - 1)
             h = h + values @ self.pe.weight
+        if self.label is not None:
+            assert label is not None
+            shown = drop(label.new_ones(len(label), 1), HIDDEN_LABELS, self.training, ids) > 0
+            h = h + (label * shown) @ self.label
         return h
 
     def edges(self, table: FeatureTable, rows: Tensor) -> Tensor:

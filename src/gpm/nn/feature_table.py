@@ -34,6 +34,10 @@ class InputSpec:
     edge_sizes: list[int] = field(default_factory=list)
     pe_dim: int = 0  # columns of the positional embedding
     bags: bool = False  # node features are bags of words: counts are damped, and every row has the same length
+    label_dim: int = 0  # columns of known labels at the nodes of a walk
+    expected: dict[str, int] = field(default_factory=dict)  # columns of each expected pattern, by its name
+    expected_sizes: list[int] = field(default_factory=list)  # categories in each column that means are taken of
+    projected: int = 0  # columns of features that are projected before means are taken; 0 if they are not
 
 
 class FeatureTable:
@@ -80,6 +84,7 @@ class FeatureTable:
         rows, self.edge_row = feature_rows.merge_rows(graph.edge_attr, device)
         self.edge, self.edge_form = feature_rows.make_table(rows, "edge_attr", device, may_be_sparse=False)
         self.pe = None if pe is None else feature_rows.share_array(pe, np.float32, device)
+        self.label: Tensor | None = None  # known labels (N, c), zeros where unknown
         self.ids: Tensor | None = None
         self.exact = False  # whether its rows are exactly the nodes of the patterns that are read with it
 
@@ -102,12 +107,36 @@ class FeatureTable:
         return part
 
     def __getstate__(self) -> dict[str, Any]:
-        tables = ("node", "edge", "edge_row", "pe")
+        tables = ("node", "edge", "edge_row", "pe", "label")
         return vars(self) | {name: convert(getattr(self, name), feature_rows.freeze_tensor) for name in tables}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        tables = ("node", "edge", "edge_row", "pe")
+        tables = ("node", "edge", "edge_row", "pe", "label")
         self.__dict__.update(state | {name: convert(state[name], feature_rows.thaw_tensor) for name in tables})
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows that can be taken: with known labels, row N + v is node v with its label hidden."""
+        return self.num_nodes if self.label is None or self.ids is not None else 2 * self.num_nodes
+
+    def show_labels(self, values: NDArray, known: NDArray) -> None:
+        """Let nodes carry values `[N, C]` where they are known `[N]`, and a flag that they are."""
+        columns = np.column_stack([np.where(known[:, None], values, 0.0), known])
+        self.label = torch.from_numpy(columns.astype(np.float32)).to(self.device)
+
+    def with_labels(self, values: NDArray, known: NDArray) -> FeatureTable:
+        """Return the same table with other labels; see `show_labels`."""
+        table = self._change()
+        table.show_labels(values, known)
+        return table
+
+    def find_labels(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return the nodes of rows `[U]`, and their known labels `[U, c]` if the table has any."""
+        if self.label is None:
+            return rows, None
+        nodes = rows % self.num_nodes
+        shown = (rows < self.num_nodes).to(self.label.device)
+        return nodes, self.label[nodes.to(self.label.device)] * shown[:, None]
 
     @property
     def lazy(self) -> bool:
@@ -122,10 +151,12 @@ class FeatureTable:
         return (self.node.indptr if isinstance(self.node, SparseRows) else self.node).device
 
     def take(self, nodes: Tensor, edges: Tensor | None = None) -> FeatureTable:
-        """Return a table of nodes `[U]` and of rows of `edge` (default none), in that order, ready to be mapped."""
+        """Return a table of rows `[U]` and of rows of `edge` (default none), in that order, ready to be mapped."""
+        nodes, label = self.find_labels(nodes)
         return self._change(
             num_nodes=len(nodes),
-            ids=nodes,
+            ids=nodes if self.ids is None else self.ids[nodes],
+            label=label,
             raw_bags=False,
             edge_row=None,
             exact=False,
@@ -147,7 +178,7 @@ class FeatureTable:
 
     def to(self, device: torch.device | str) -> FeatureTable:
         """Return the same table on another device."""
-        names = ("node", "edge", "edge_row", "pe", "ids")
+        names = ("node", "edge", "edge_row", "pe", "label", "ids")
         return self._change(**{n: convert(getattr(self, n), lambda t: t.to(device, non_blocking=True)) for n in names})
 
     def spec(self) -> InputSpec:
@@ -162,6 +193,7 @@ class FeatureTable:
             edge_sizes=_count_categories(self.edge, self.edge_form),
             pe_dim=_count_columns(self.pe),
             bags=self.bags,
+            label_dim=_count_columns(self.label),
         )
 
     def check(self, spec: InputSpec) -> None:

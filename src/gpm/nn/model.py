@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from gpm.config import Kind, ModelOptions
 from gpm.errors import GpmError
 from gpm.nn.anonymous_path import AnonymousPath, ShapeVocabulary
 from gpm.nn.dropout import drop
+from gpm.nn.expected_patterns import ExpectedPatterns
 from gpm.nn.feature_map import InputMap
 from gpm.nn.feature_table import FeatureTable, InputSpec
 from gpm.nn.machine import Machine
@@ -47,6 +48,7 @@ class GraphPatternMachine(nn.Module):
         longest: L, the length of the longest walk.
         topology: Kind of topology of the patterns.
         marks: Number of different marks of a position; 0 if patterns have none.
+        drawn: Patterns per instance in training. Beside expected patterns, any number of walks weighs as much as these.
     """
 
     size: Tensor
@@ -59,9 +61,10 @@ class GraphPatternMachine(nn.Module):
         longest: int,
         topology: Kind = "loops",
         marks: int = 0,
+        drawn: int = 16,
     ) -> None:
         super().__init__()
-        self.inputs, self.options, self.longest = inputs, options, longest
+        self.inputs, self.options, self.longest, self.drawn = inputs, options, longest, drawn
         width = options.width or 0
         self.input_map = InputMap(inputs, width, options.feature_dropout, flip_signs=options.pe == "lap")
         self.semantic = SemanticPath(options)
@@ -69,6 +72,11 @@ class GraphPatternMachine(nn.Module):
         self.machine = Machine(options)
         self.outputs = outputs
         self.head = self._make_head(width)
+        self.expected = ExpectedPatterns(inputs, width, outputs, options.linear) if inputs.expected else None
+        if self.expected is not None and options.linear:  # training begins at the linear model
+            last = self.head[-1] if isinstance(self.head, nn.Sequential) else self.head
+            nn.init.zeros_(cast(nn.Linear, last).weight)
+            nn.init.zeros_(cast(nn.Linear, last).bias)
         learned = options.path_position == "learned"
         self.position = nn.Parameter(torch.randn(longest + 1, width) * 0.1) if learned else None
         self.marks = nn.Parameter(torch.randn(marks, width) * 0.1) if marks else None
@@ -99,19 +107,23 @@ class GraphPatternMachine(nn.Module):
         """Compute what the path encoder reads of all nodes, once for many batches of inference."""
         device = self.input_map.bias.device
         make = self.semantic.map_ahead if self.is_plain else TokenMaps
-        ids = torch.arange(table.num_nodes, device=device).split(size)
+        ids = torch.arange(table.num_rows, device=device).split(size)
         parts = [make(self.input_map.nodes(table, part)) for part in ids]
         columns: Any = zip(*((part.h, part.qkv, part.ahead) for part in parts), strict=True)
         joined: list[Any] = [None if column[0] is None else torch.cat(column) for column in columns]
         return TokenMaps(*joined)
 
     def encode(self, patterns: Patterns, table: FeatureTable, nodes: TokenMaps | None = None) -> Tensor:
-        """Return pattern embeddings `[B, M, d]`; `nodes`, if given, holds the maps of all nodes."""
+        """Return the embeddings of M walks and K expected patterns `[B, M + K, d]`.
+
+        `nodes`, if given, holds the maps of all rows of the table.
+        """
         patterns = self._fetch(patterns)
         instances = len(patterns.nodes)
         groups = list(patterns.groups())
         if self.is_plain:
-            walks = [patterns.nodes[:, slots, : scale + 1].reshape(-1, scale + 1) for scale, slots in groups]
+            rows = patterns.table_rows(table.num_nodes)
+            walks = [rows[:, slots, : scale + 1].reshape(-1, scale + 1) for scale, slots in groups]
             tokens, blocks = self._map_plain(walks, table, nodes)
         else:
             tokens, blocks = self._map_rich(patterns, groups, table, nodes)
@@ -120,7 +132,15 @@ class GraphPatternMachine(nn.Module):
         if self.anonymous is not None:
             shapes = self.anonymous(patterns.table, encoded.device)  # (T, d)
             encoded = encoded + functional.embedding(patterns.topology, shapes)
-        return encoded
+        if self.expected is None:
+            return encoded
+        return torch.cat([encoded, self.expected(self._know(patterns.frame))], 1)
+
+    def _know(self, frame: Frame) -> Tensor:
+        """Return what is known exactly of the instances, standardised `[B, D]`."""
+        assert self.expected is not None
+        assert frame.expected is not None
+        return self.expected.standardise(frame.expected)
 
     def _encode_paths(self, tokens: TokenMaps, blocks: list[Tensor]) -> list[Tensor]:
         """Encode the paths of every block; with checkpointing, each block is recomputed in the backward pass."""
@@ -136,7 +156,7 @@ class GraphPatternMachine(nn.Module):
             return nodes, walks
         if table.exact:
             return self.map_nodes(table), walks
-        distinct, blocks = find_distinct(walks, table.num_nodes)
+        distinct, blocks = find_distinct(walks, table.num_rows)
         return self.map_nodes(table, distinct), blocks
 
     def _map_rich(
@@ -149,7 +169,7 @@ class GraphPatternMachine(nn.Module):
         learned = [part for part in (self.marks, self.position) if part is not None]
         codes = []
         for scale, slots in groups:
-            code = patterns.nodes[:, slots, : scale + 1].long()  # (B, m, S)
+            code = patterns.table_rows(table.num_nodes)[:, slots, : scale + 1].long()  # (B, m, S)
             if edges:
                 code = code * edges + _find_rows(patterns, table, slots, scale) + 1
             if self.marks is not None:
@@ -158,7 +178,7 @@ class GraphPatternMachine(nn.Module):
             if self.position is not None:
                 code = code * len(self.position) + torch.arange(scale + 1, device=code.device)
             codes.append(code.flatten(0, 1))
-        space = table.num_nodes * math.prod([max(edges, 1), *(len(part) for part in learned)])
+        space = table.num_rows * math.prod([max(edges, 1), *(len(part) for part in learned)])
         rest, blocks = find_distinct(codes, space)
         extra = []
         for part in reversed(learned):
@@ -179,7 +199,16 @@ class GraphPatternMachine(nn.Module):
     def pool(self, encoded: Tensor, frame: Frame, weight: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """Read encoded patterns `[B, M, d]` out as instances `[B, d]` and pattern weights; see `Machine`."""
         summed = self.options.readout == "sum"
-        pooled, weights = self.machine(encoded, frame.shares if summed else None, weight, frame.rows)
+        shares = frame.shares if summed else None
+        if self.expected is not None:
+            walks = encoded.shape[1] - len(self.expected)
+            if shares is not None:  # of the walks together as much as of those in training
+                shares = functional.pad(shares * self.drawn, (0, len(self.expected)), value=1.0)
+            elif walks != self.drawn:
+                even = encoded.new_ones(encoded.shape[1])
+                even[:walks] = self.drawn / max(walks, 1)
+                weight = even.expand(len(encoded), -1) if weight is None else weight * even
+        pooled, weights = self.machine(encoded, shares, weight, frame.rows)
         if summed and frame.sizes is not None:
             pooled = pooled * (frame.sizes / self.size)[:, None]
         return pooled, weights
@@ -196,10 +225,14 @@ class GraphPatternMachine(nn.Module):
         Args:
             encoded: Result of `encode`; that of one instance may be repeated, to be read in B ways.
             frame: Frame of the patterns.
-            weight: Weight of each pattern `[B, M]`; 0 leaves it out. By default all are equal.
+            weight: Weight of each pattern `[B, M + K]`; 0 leaves it out. By default all are equal.
         """
         pooled, weights = self.pool(encoded, frame, weight)
-        return Output(self.head(drop(pooled, self.options.dropout, self.training, frame.rows)), pooled, weights)
+        logits = self.head(drop(pooled, self.options.dropout, self.training, frame.rows))
+        if self.expected is not None:
+            tokens = None if weight is None else weight[:, -len(self.expected) :]
+            logits = self.expected.add_linear(logits, self._know(frame), tokens, frame.correction)
+        return Output(logits, pooled, weights)
 
     def forward(self, patterns: Patterns, table: FeatureTable, nodes: TokenMaps | None = None) -> Output:
         return self.read(*self._encode_dropped(patterns, table, nodes))

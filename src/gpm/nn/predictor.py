@@ -18,6 +18,7 @@ from tqdm.auto import tqdm
 from gpm.config import Config
 from gpm.errors import GpmError
 from gpm.graph.graph import Graph
+from gpm.nn.expected_table import Answers, ExpectedTable, spread_answers
 from gpm.nn.feature_table import FeatureTable, InputSpec, count_bytes, nodes_of
 from gpm.nn.model import GraphPatternMachine, LinkPatternMachine, Output
 from gpm.nn.reading import Reading
@@ -101,6 +102,7 @@ class Predictor(Predicts):
     count: int = 16  # m, patterns per instance in training
     forbid: bool = True  # hide a link's own edge from its patterns
     maps: TokenMaps | None = None  # maps of all nodes, see `look_ahead`
+    expected: ExpectedTable | None = None  # what is known exactly of the instances
     joint: bool | None = None  # mark where the patterns of a link's two ends meet; by default as the model has it
 
     @classmethod
@@ -115,23 +117,35 @@ class Predictor(Predicts):
         device: torch.device | str = "cpu",
         seen: NDArray | None = None,
         stream: bool = False,
+        answers: Answers | None = None,
+        projection: NDArray | None = None,
     ) -> Predictor:
         """Make a model for a graph, with fresh weights.
 
         Statistics are computed from the graph, of a collection from the graphs `seen` alone, unless the `inputs` of a
         trained model are given. With `stream`, walks and features stay on the host, and only what a batch touches is
-        moved to the device; a graph of gigabytes is always read so.
+        moved to the device; a graph of gigabytes is always read so. `answers` are known labels, as inputs and for the
+        linear part; `projection` is that of the features of a trained model.
         """
         home = "cpu" if stream or graph.nbytes + count_bytes(graph.x) > MOST_RESIDENT else device
         table = FeatureTable.build(config, graph, inputs, home)
         nodes = None if seen is None else nodes_of(graph, seen)
+        expected = ExpectedTable.build(config, graph, level, answers, inputs=inputs, projection=projection, seen=nodes)
+        if config.labels == "on" and level == "node":
+            assert answers is not None
+            table.show_labels(*spread_answers(answers, graph.num_nodes))
         spec = inputs or (table if nodes is None else table.restrict(graph, nodes)).spec()
+        if inputs is None and expected is not None:
+            spec = expected.describe(spec)
         tokenizer = Tokenizer.from_config(graph, config, home)
         model = make_machine(config, spec, outputs, level).to(device)
         model.machine.checkpointing = config.checkpointing
         if inputs is None:
             model.fit(table, tokenizer, nodes)
-        return cls(model, tokenizer, table, level, config.patterns, config.protocol == "strict")
+            if expected is not None and model.expected is not None:
+                expected = model.expected.fit(expected, answers)
+        forbid = config.protocol == "strict"
+        return cls(model, tokenizer, table, level, config.patterns, forbid, expected=expected)
 
     def __post_init__(self) -> None:
         if self.joint is None:
@@ -148,12 +162,24 @@ class Predictor(Predicts):
             marks = bool(self.joint)
             return self.tokenizer.links(inputs, count=count, turn=turn, forbid=self.forbid, marks=marks, share=share)
         draw = self.tokenizer.graphs if self.level == "graph" else self.tokenizer.nodes
-        return draw(inputs, count=count, turn=turn)
+        return self._know(draw(inputs, count=count, turn=turn), inputs)
+
+    def _know(self, patterns: Patterns, inputs: Any) -> Patterns:
+        """Add what is known of nodes or graphs to their patterns."""
+        if self.table.label is not None:
+            own = torch.from_numpy(np.array(inputs)).to(patterns.nodes)
+            patterns = replace(patterns, own=own)
+        if self.expected is None:
+            return patterns
+        return replace(patterns, expected=self.expected.take(inputs).to(patterns.nodes.device))
 
     def prepare(self, inputs: Tensor, turn: int, rows: Tensor | None = None) -> tuple[Reading, dict[str, float]]:
         """Draw the patterns of a training step and gather the features that they touch; see `Predicts.prepare`."""
         began = time.perf_counter()
         patterns = replace(self.tokenize(inputs, self.count, turn), rows=rows)
+        if self.expected is not None:
+            values, correction = self.expected.take_training(inputs, self.tokenizer.seed, turn)
+            patterns = replace(patterns, expected=values, correction=correction)
         drawn = time.perf_counter()
         device = patterns.nodes.device
         if device.type != "cpu":  # the graph lives there, with its features
@@ -177,8 +203,8 @@ class Predictor(Predicts):
         positions = patterns * (sum(self.tokenizer.lengths) / len(self.tokenizer.lengths) + 1)
         options = model.options
         columns = 4 + 2 * options.path_ffn if model.is_plain else 1
-        size = 4 * columns * self.table.num_nodes * (options.width or 0)
-        return model.map_all_nodes(self.table) if positions > self.table.num_nodes and size < MOST_MAPS else None
+        size = 4 * columns * self.table.num_rows * (options.width or 0)
+        return model.map_all_nodes(self.table) if positions > self.table.num_rows and size < MOST_MAPS else None
 
     def look_ahead(self, total: int, patterns: int | None = None) -> Predictor:
         """Return a predictor with the maps of all nodes, if they pay for `total` instances."""
@@ -263,8 +289,9 @@ class Predictor(Predicts):
         model = self.model if model is None else model
         with evaluating(model):
             maps = self.map_nodes(model, count * len(nodes))
-            batches = show_progress(_split(nodes, self._batch(count, ends=1)), len(nodes), "node", progress)
-            parts = [model.embed(self.tokenizer.nodes(batch, count=count), self.table, maps)[0] for batch in batches]
+            batches, draw = _split(nodes, self._batch(count, ends=1)), self.tokenizer.nodes
+            batches = show_progress(batches, len(nodes), "node", progress)
+            parts = [model.embed(self._know(draw(batch, count=count), batch), self.table, maps)[0] for batch in batches]
         return torch.cat(parts) if parts else torch.zeros(0, model.options.width or 0)
 
     @torch.inference_mode()
@@ -288,4 +315,4 @@ def make_machine(config: Config, inputs: InputSpec, outputs: int, level: str) ->
     longest = max(config.lengths)
     if level == "link":
         return LinkPatternMachine(inputs, config, longest, config.topology, config.pair)
-    return GraphPatternMachine(inputs, config, outputs, longest, config.topology)
+    return GraphPatternMachine(inputs, config, outputs, longest, config.topology, drawn=config.patterns)

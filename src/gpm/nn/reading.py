@@ -27,17 +27,19 @@ class Reading:
     @classmethod
     def of(cls, patterns: Patterns, table: FeatureTable) -> Reading:
         """Gather what patterns touch from the table of the whole graph."""
-        distinct, nodes = map(torch.from_numpy, index_nodes(patterns.nodes.numpy(), table.num_nodes))
+        rows = patterns.table_rows(table.num_nodes).numpy()
+        distinct, nodes = map(torch.from_numpy, index_nodes(rows, table.num_rows))
+        patterns = replace(patterns, nodes=nodes, own=None)
         if patterns.edges is None or table.edge is None:
             part = table.take(distinct)
             part.exact = True
-            return cls(replace(patterns, nodes=nodes), part)
-        rows = patterns.edges.long()
-        crossed = rows >= 0
-        rows = rows[crossed] if table.edge_row is None else table.edge_row[rows[crossed]]
-        edges, inverse = torch.unique(rows, return_inverse=True)
+            return cls(patterns, part)
+        ids = patterns.edges.long()
+        crossed = ids >= 0
+        taken = ids[crossed] if table.edge_row is None else table.edge_row[ids[crossed]]
+        edges, inverse = torch.unique(taken, return_inverse=True)
         ids = torch.full(crossed.shape, -1, dtype=torch.int64).masked_scatter_(crossed, inverse)
-        return cls(replace(patterns, nodes=nodes, edges=ids), table.take(distinct, edges))
+        return cls(replace(patterns, edges=ids), table.take(distinct, edges))
 
     def to(self, device: torch.device | str) -> Reading:
         """Return the same on another device."""

@@ -39,6 +39,8 @@ class Frame:
     shares: Tensor | None = None
     sizes: Tensor | None = None
     rows: Tensor | None = None
+    expected: Tensor | None = None
+    correction: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,9 @@ class Patterns:
     marks: Tensor | None = None  # for links, on request, how positions are reached from the other endpoint (B, M, L+1)
     sizes: Tensor | None = None  # for graphs, their numbers of nodes (B)
     rows: Tensor | None = None  # in training, the indices of the instances in the batch of all ranks (B)
+    own: Tensor | None = None  # where nodes carry known labels, the node whose own label is hidden (B)
+    expected: Tensor | None = None  # what is known exactly of the instances (B, D), see `gpm.nn.expected_table`
+    correction: Tensor | None = None  # in training, what to add to the linear part (B, C)
 
     def groups(self) -> Iterator[tuple[int, slice]]:
         """Yield each scale with its slots: `nodes[:, slots, :scale + 1]` is one dense block without padding."""
@@ -80,7 +85,13 @@ class Patterns:
     @property
     def frame(self) -> Frame:
         """What a readout needs besides the encoded patterns."""
-        return Frame(self.sides, self.shares, self.sizes, self.rows)
+        return Frame(self.sides, self.shares, self.sizes, self.rows, self.expected, self.correction)
+
+    def table_rows(self, num_nodes: int) -> Tensor:
+        """Return the row of a feature table at every position `(B, M, L+1)`: N + v where node v meets itself."""
+        if self.own is None:
+            return self.nodes
+        return torch.where(self.nodes == self.own[:, None, None], self.nodes + num_nodes, self.nodes)
 
     def to(self, device: torch.device | str) -> Patterns:
         """Return the same patterns on another device."""

@@ -8,6 +8,7 @@ from gpm.data.domain_data import DomainData
 from gpm.inference.opened import OpenedRun
 from gpm.io.atomic import write_text
 from gpm.io.run_files import CARD
+from gpm.tasks import ClassTask, Task
 from gpm.tasks.metrics import METRICS
 
 _PREDICT = {
@@ -45,10 +46,12 @@ def write_card(run: OpenedRun, result: dict[str, Any], paper: str = "", note: st
             for key, value in result["test"].items()
         ),
         "",
+        *_compare(result),
         f"- Protocol: {result['protocol']}; seed {config.seed}; split digest `{result['split_digest']}`.",
         f"- Epoch {result['best_epoch']} of {result['epochs']}, {result['train_seconds']:.0f} s of training, "
         f"{result['date']}.",
         *([walks] if config.model == "gpm" else []),
+        *_describe_threshold(run.task),
         "- Every option is in `config.yaml`, versions and devices are in `environment.json`, epochs in `metrics.csv`.",
         *([f"- {note}"] if note else []),
         "",
@@ -62,6 +65,20 @@ def write_card(run: OpenedRun, result: dict[str, Any], paper: str = "", note: st
         "",
     ]
     write_text(run.folder / CARD, "\n".join(lines))
+
+
+def _compare(result: dict[str, Any]) -> list[str]:
+    """Return a table of the model beside the baselines of its result."""
+    kind, scores = METRICS[result["metric"]], result.get("baselines") or {}
+    if not scores:
+        return []
+    rows = {"this model": {part: result[part][result["metric"]] for part in ("val", "test")}} | scores
+    return [
+        f"| {kind.title}, compared | validation | test |",
+        "|---|---|---|",
+        *(f"| {name} | {kind.show(row['val'])} | {kind.show(row['test'])} |" for name, row in rows.items()),
+        "",
+    ]
 
 
 def _describe_seen(run: OpenedRun, level: str) -> str:
@@ -86,6 +103,13 @@ def _name_outputs(metadata: dict[str, Any]) -> list[str]:
     more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
     shown = ", ".join(f"`{name}`" for name in names[:MOST_NAMES])
     return ["", f"It {'predicts' if several else 'tells apart'} {shown}{more}."]
+
+
+def _describe_threshold(task: Task) -> list[str]:
+    if not isinstance(task, ClassTask) or task.threshold is None:
+        return []
+    name = _plain(task.names[task.positive])
+    return [f"- Threshold: `{name}` is predicted from a probability of {task.threshold:.3g} on, chosen on validation."]
 
 
 def _describe_prediction(metadata: dict[str, Any]) -> str:

@@ -16,6 +16,7 @@ Until the training is complete, these files are in a folder of the same name wit
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -30,13 +31,15 @@ from gpm.inference.predictions import Predictions, prepare_inference, recommend
 from gpm.io.manifest import check_files
 from gpm.io.run_files import CONFIG, MODEL, SPLIT, WEIGHTS
 from gpm.run.workplace import part_of, settle
-from gpm.tasks import load_task
+from gpm.tasks import ClassTask, load_task
 
 if TYPE_CHECKING:
     from gpm.explain.explanation import Explanation
     from gpm.inference.embeddings import Embeddings
     from gpm.run.shards import Part
     from gpm.shift.result import Shift
+
+_log = logging.getLogger("gpm")
 
 
 class Run(OpenedRun):
@@ -77,7 +80,23 @@ class Run(OpenedRun):
 
     def evaluate(self, part: str = "test", *, patterns: int | None = None, progress: bool = False) -> dict[str, float]:
         """Score a split (train, val or test): the metric and related measures, shares between 0 and 1."""
-        return self.score(part, self.read(part, patterns=patterns, progress=progress))
+        logits = self.read(part, patterns=patterns, progress=progress)
+        if sentence := self.describe_constant(part, logits):
+            _log.warning(sentence)
+        return self.score(part, logits)
+
+    def describe_constant(self, part: str, logits: Tensor) -> str:
+        """Return a warning if one class is predicted for a whole split that has several; empty if not."""
+        task = self.task
+        if not isinstance(task, ClassTask) or task.multilabel:
+            return ""
+        wanted = task.targets[torch.tensor(getattr(self.split, part))]
+        said = set(task.decide(logits).tolist())
+        if len(said) > 1 or len(set(wanted.tolist())) < 2:
+            return ""
+        advice = "; try --class_weight balanced" if self.config.class_weight == "none" else ""
+        where = f"{'validation' if part == 'val' else part} {self.data.level}"
+        return f"The model predicts {str(task.names[said.pop()])!r} for every {where}{advice}."
 
     def score(self, part: str, logits: Tensor) -> dict[str, float]:
         """Score the logits of a split."""
@@ -116,8 +135,9 @@ class Run(OpenedRun):
         return prepare_inference(self, **options).predict(inputs)
 
     def describe(self, ids: NDArray, logits: Tensor) -> Predictions:
-        """Return logits of nodes or graphs, or of pairs of the split, with their names."""
-        return Predictions(self.name(self.inputs(ids)), logits, load_task(self.metadata, None))
+        """Return logits of nodes or graphs, or of pairs of the split, with their names and true labels."""
+        truth = self.task.targets[torch.tensor(ids)]
+        return Predictions(self.name(self.inputs(ids)), logits, load_task(self.metadata, None), truth=truth)
 
     def unseen(self) -> list[str]:
         """Describe in sentences what the data contains that the training data does not."""
@@ -134,9 +154,11 @@ class Run(OpenedRun):
     def recommend(self, node: object, top: int = 10, **options: Any) -> Predictions:
         """Predict the most likely new neighbours of a node, the likeliest first.
 
+        Those of a bipartite graph are on the other side.
+
         Args:
-            node: The name of the node.
-            top: Number of neighbours.
+            node: The name of the node, or a list of names, which follow each other in the result.
+            top: Number of neighbours of each.
             options: patterns, calibrate and progress, as in `gpm.inference.predictions.prepare_inference`.
         """
         return recommend(self, node, top, **options)

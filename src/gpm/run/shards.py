@@ -89,7 +89,7 @@ def check_folder(folder: Path) -> None:
 def predict_shard(
     run: OpenedRun, folder: str | Path, index: int, count: int, *, pairs: str | Path | None = None, new: bool = False,
     overwrite: bool = False, patterns: int | None = None, interval: bool = False, draws: int = DRAWS,
-    calibrate: bool = False, progress: bool = False,
+    calibrate: bool | None = None, progress: bool = False,
 ) -> Part:  # fmt: skip
     """Predict one of `count` equal shards of all instances and write it as a Parquet file.
 
@@ -113,7 +113,13 @@ def predict_shard(
     chosen: dict[str, Any] = {"patterns": patterns, "interval": interval, "draws": draws, "calibrate": calibrate}
     with opening_instances(run, None if pairs is None else Path(pairs), new=new) as instances:
         part = Part(part_path(folder, index, count), *share_out(instances.total, index, count))
-        options = chosen | {"new": new, "draws": draws if run.predicts_values and (interval or calibrate) else None}
+        known = run.truth is not None
+        options = chosen | {
+            "new": new,
+            "label_true": known,
+            "calibrate": calibrate if interval else bool(calibrate),
+            "draws": draws if run.predicts_values and (interval or calibrate) else None,
+        }
         metadata = {
             "format": FORMAT, "version": VERSION, "run": _digest_run(run), "data": _digest_data(run),
             "pairs": instances.digest, "options": options, "total": instances.total, "shard": index, "of": count,

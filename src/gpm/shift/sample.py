@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -13,12 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from tqdm.auto import tqdm
 
+from gpm.data.column_names import name_columns
 from gpm.data.domain_data import DomainData, DomainSplit
-from gpm.data.imported import is_imported
 from gpm.data.splits import Split, is_labelled
-from gpm.data.tables.encode import names
-from gpm.data.tables.table_source import locate
-from gpm.graph.folder import read_extras
+from gpm.graph.coerce import one_hot
 from gpm.inference.opened import OpenedRun
 from gpm.nn.predictor import Predictor, evaluating
 from gpm.patterns.tokenizer import Tokenizer
@@ -26,7 +23,6 @@ from gpm.random_bits import make_key, mix_array
 from gpm.shift.topology_shares import Census
 
 WIDEST = 64  # columns that the classifier of domains reads: of more, the main directions
-LONGEST = 80  # characters of a column's name
 _TOGETHER = 1024  # nodes whose patterns are counted at once, where no model reads them
 
 
@@ -112,7 +108,8 @@ def _read_patterns(predictor: Predictor, nodes: NDArray, census: Census, bar: tq
             output = predictor.model(patterns, predictor.table, maps)
             embedded.append(_as_array(output.embedding))
             logits.append(output.logits.float().cpu())
-            census.add(patterns, output.weights)
+            walks = patterns.nodes.shape[1]  # expected patterns come after them, and have no topology
+            census.add(patterns, None if output.weights is None else output.weights[:, :walks])
             bar.update(len(patterns.nodes))
     return Outputs(np.concatenate(embedded), torch.cat(logits), census)
 
@@ -128,31 +125,15 @@ def read_features(run: OpenedRun, nodes: NDArray) -> tuple[Any, list[str]]:
     """
     x = run.data.graph.x
     assert x is not None
-    titles = _name_columns(run, x.shape[1])
+    titles = name_columns(run.config.data, run.folder, x.shape[1])
     rows = x[nodes]
     if sp.issparse(rows):
         return sp.csr_array(rows).astype(np.float64), titles
     rows = np.asarray(rows)
     if not np.issubdtype(rows.dtype, np.integer):
         return rows.astype(np.float64), titles
-    blocks, columns = [], []
-    for column, title in zip(rows.T, titles, strict=True):
-        values, index = np.unique(column, return_inverse=True)
-        shape = len(nodes), len(values)
-        blocks.append(sp.csr_array((np.ones(len(nodes)), (np.arange(len(nodes)), index.reshape(-1))), shape=shape))
-        columns += [f"{title} = {value}" for value in values.tolist()]
-    return sp.csr_array(sp.hstack(blocks)), columns
-
-
-def _name_columns(run: OpenedRun, width: int) -> list[str]:
-    """Name columns as the tables do that the graph was imported from; else by their indices."""
-    source = locate(run.config.data, run.folder)
-    if source and is_imported(source):
-        encoding = read_extras(Path(source).expanduser())[0].get("encoding") or {}
-        columns = names(encoding.get("node") or [])
-        if len(columns) == width:
-            return [name if len(name) <= LONGEST else name[: LONGEST - 1] + "…" for name in columns]
-    return [f"column {column}" for column in range(width)]
+    columns, values = one_hot(rows)
+    return columns, [f"{title} = {value}" for title, each in zip(titles, values, strict=True) for value in each]
 
 
 def narrow(features: Any, seed: int) -> NDArray[np.float64]:

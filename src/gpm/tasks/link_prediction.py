@@ -84,6 +84,10 @@ class LinkTask:
         """Return the probability as a column."""
         return {"probability": self.answers(logits, temperature)[:, 0].numpy()}
 
+    def truth(self, targets: Tensor) -> dict[str, Any]:
+        """Return 1 for an edge and 0 for a non-edge as a column."""
+        return {"label_true": targets.numpy()}
+
     def describe(self) -> str:
         """Describe the task: the metric, and the protocol."""
         return f"links, {METRICS[self.metric].title}, protocol {self.protocol}"

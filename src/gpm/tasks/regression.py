@@ -92,6 +92,10 @@ class ValueTask:
         answers = self.answers(logits).float().numpy()
         return {name: answers[:, i] for i, name in enumerate(self.columns("prediction"))}
 
+    def truth(self, targets: Tensor) -> dict[str, Any]:
+        """Return the true numbers by column, NaN where they are unknown."""
+        return {name: targets[:, i].float().numpy() for i, name in enumerate(self.columns("label_true"))}
+
     def columns(self, what: str) -> list[str]:
         """Return the name of a column for each number."""
         return [what] if self.outputs == 1 else distinct([f"{what}_{name}" for name in self.names])

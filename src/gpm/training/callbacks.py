@@ -145,25 +145,43 @@ class History(Resumed):
 
 
 class KeepBest(Resumed):
-    """Calls `save` with the model whenever the metric of a split is better than ever before."""
+    """Calls `save` with the model whenever the metric of a split is better than ever before.
 
-    kept = ("best", "epoch")
+    Of epochs with the same metric, the one with the lowest loss on the split is better. Epoch 0 is a model whose linear
+    part is fitted before training; other models have none.
+    """
+
+    kept = ("best", "epoch", "loss")
 
     def __init__(self, metric: str, save: Callable[[torch.nn.Module], None], part: str = "val") -> None:
         self.metric, self.save, self.part = f"{part}_{metric}", save, part
         self.sign = 1 if METRICS[metric].larger else -1
-        self.best, self.epoch = -float("inf"), 0
+        self.best, self.loss = -float("inf"), -float("inf")
+        self.epoch: int | None = None
 
     @property
     def state_key(self) -> str:
         return "KeepBest" if self.part == "val" else f"KeepBest {self.part}"
 
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict({"loss": -float("inf")} | state_dict)  # older checkpoints keep the first of equals
+        self.epoch = None if self.best == -float("inf") else self.epoch
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        assert isinstance(pl_module, Learner)
+        if self.part == "val" and self.epoch is None and pl_module.begins_fitted and not trainer.current_epoch:
+            self._compare({f"val_{name}": value for name, value in pl_module.score("val").items()}, 0, pl_module)
+
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        value = float(trainer.callback_metrics[self.metric]) * self.sign
-        if value > self.best:
-            self.best, self.epoch = value, trainer.current_epoch + 1
+        scores = {name: float(value) for name, value in trainer.callback_metrics.items()}
+        self._compare(scores, trainer.current_epoch + 1, pl_module)
+
+    def _compare(self, scores: dict[str, float], epoch: int, pl_module: pl.LightningModule) -> None:
+        value, loss = scores[self.metric] * self.sign, scores[f"{self.part}_loss"]
+        if value > self.best or (value == self.best and loss < self.loss):
+            self.best, self.epoch, self.loss = value, epoch, loss
             assert isinstance(pl_module, Learner)
-            if trainer.is_global_zero:
+            if pl_module.trainer.is_global_zero:
                 self.save(pl_module.final_model)
 
 

@@ -12,6 +12,8 @@ from gpm.data.sources import find_again, has_columns, load_by, resolve
 from gpm.data.tables.table_source import Tables
 from gpm.data.task_data import TaskData
 from gpm.errors import GpmError, kind_of, nearest
+from gpm.training.auto_options import choose_options
+from gpm.training.baseline_options import fill_baseline
 from gpm.training.recipes import Recipe, find_recipe, recipe_names
 
 _log = logging.getLogger("gpm")
@@ -32,8 +34,11 @@ def choose_recipe(
     if recipe is None and "data" in options:
         raise GpmError("data is an option of recipes; without one, the first argument says what to train on.")
     if recipe is not None and not base:
-        recipe = replace(recipe, config=recipe.config.with_(**options), changed=recipe.config.changes(options))
-        return recipe, load_by(recipe.config.data, recipe.config)
+        config, changed = recipe.config.with_(**options), recipe.config.changes(options)
+        data = load_by(config.data, config)
+        if config.model != recipe.config.model:
+            config = fill_baseline(config, options, data)
+        return replace(recipe, config=config, changed=changed), data
     begin = default_config(base)
     if own is not None:  # the run names its graph from its own folder
         name, options = "", {"data": str(source)} | options
@@ -41,7 +46,13 @@ def choose_recipe(
         given = resolve(source)
         name, options = given.name, ({"data": given.path} if named else {}) | options
     config = begin.with_(**options)
-    return Recipe(name if tables is None else tables.name, config), load_by(own or source, config)
+    data = load_by(own or source, config)
+    if config.model != begin.model:
+        config = fill_baseline(config, options, data)
+    elif not base:
+        config = choose_options(config, data, options)
+    named_options = None if base else sorted(key for key in options if key != "data")
+    return Recipe(name if tables is None else tables.name, config, given=named_options), data
 
 
 def name_target_graph(source: Any, options: dict[str, Any]) -> dict[str, Any]:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import logging
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
+
+import torch
 
 from gpm.config import Config
 from gpm.data.domain_data import DomainSplit
@@ -20,17 +25,23 @@ from gpm.io.archives import check_zip
 from gpm.io.atomic import write_json
 from gpm.io.environment import describe_environment
 from gpm.io.manifest import write_checksums
-from gpm.io.run_files import CONFIG, ENVIRONMENT, HISTORY, MODEL, RESULT, SPLIT, STATE, WEIGHTS, write_config
+from gpm.io.run_files import CONFIG, ENVIRONMENT, HISTORY, MODEL, RECIPE, RESULT, SPLIT, STATE, WEIGHTS, write_config
 from gpm.nn.predictor import Predicts
 from gpm.run.run import Run
 from gpm.run.workplace import PART, is_complete, target_of
 from gpm.tasks.metrics import METRICS
+from gpm.training.baseline_options import fill_baseline
+from gpm.training.baseline_question import Scores, log_left_out
 from gpm.training.distributed.ranks import ALONE, LostError, World, is_lost, ordering, release, silenced
+from gpm.training.imbalance import choose_threshold
 from gpm.training.prepare import Job, Training, draw_split, selection_metric
-from gpm.training.score import OTHER, Trained, add_baselines, announce, read_held_out, read_splits, score_run
+from gpm.training.score import OTHER, Trained, announce, read_held_out, read_splits, score_run
 
 if TYPE_CHECKING:
     import lightning.pytorch as pl
+
+NETWORKS = ("gcn", "sage", "mlp")  # that --baselines trains
+_log = logging.getLogger("gpm")
 
 
 @dataclass(frozen=True)
@@ -62,8 +73,6 @@ def carry_out(job: Job) -> Run:
             if not begun:
                 _begin(job, split)
             run = _fit(job, training, predictor, saved)
-    if job.baselines and "baselines" not in run.result:
-        add_baselines(run)
     for done in (STATE, OTHER):
         (folder / done).unlink(missing_ok=True)
     write_checksums(folder)
@@ -78,7 +87,7 @@ def follow(order: Order, data: TaskData, world: World, device: str) -> None:
     except GpmError:  # which rank 0 reports
         return
     trained = _train(job, training, predictor, order.saved)
-    if not trained.best_epoch:
+    if trained.best_epoch is None:
         return
     read_held_out(job, order.split, predictor)
     if isinstance(order.split, DomainSplit) and trained.other_epoch:
@@ -90,7 +99,7 @@ def _begin(job: Job, split: Split) -> None:
     for stale in (CONFIG, WEIGHTS, OTHER, MODEL, STATE, HISTORY):
         (job.folder / stale).unlink(missing_ok=True)
     split.save(job.folder / SPLIT)
-    write_json(job.folder / "recipe.json", job.recipe.facts())
+    write_json(job.folder / RECIPE, job.recipe.facts())
     write_json(job.folder / ENVIRONMENT, describe_environment())
     write_config(job.folder / CONFIG, job.config)  # last: from here on the run can be resumed
 
@@ -120,14 +129,51 @@ def _fit(job: Job, training: Training, predictor: Predicts, saved: bool) -> Run:
     announce(training, predictor)
     write_metadata(folder, predictor, training.task, data.level, job.digest)
     trained = _train(job, training, predictor, saved)
-    if not trained.best_epoch:
+    if trained.best_epoch is None:
         (folder / CONFIG).unlink()  # there is nothing to resume
         release()
         raise GpmError("The validation score was never a number: the training diverged; lower --lr.")
     load_weights(predictor.model, folder / WEIGHTS)
-    run = Run(folder, data, job.device, loaded=Loaded(job.config, training.split, training.task, predictor))
-    score_run(job, run, trained)
+    networks = score_networks(job, training.split) if job.baselines else {}
+    logits = read_held_out(job, training.split, predictor)
+    task = choose_threshold(training.task, training.split, logits["val"])
+    write_metadata(folder, predictor, task, data.level, job.digest)
+    run = Run(folder, data, job.device, loaded=Loaded(job.config, training.split, task, predictor))
+    score_run(job, run, trained, logits, networks)
     return run
+
+
+def score_networks(job: Job, split: Split) -> Scores:
+    """Train the usual networks with the options and the split of a job, and score each; one that fails is left out."""
+    scores: Scores = {}
+    for model in (each for each in NETWORKS if each != job.config.model):
+        _log.info("training %s for comparison", model)
+        began = time.perf_counter()
+        try:
+            with silenced(("gpm",), logging.WARNING):
+                scores[model] = _score_network(job, split, model)
+        except Exception as error:  # out of memory, or a graph that the network refuses
+            log_left_out(model, error)
+        else:
+            scores[model]["seconds"] = round(time.perf_counter() - began, 3)
+    return scores
+
+
+def _score_network(job: Job, split: Split, model: Any) -> dict[str, float]:
+    names = job.recipe.changed if job.recipe.given is None else job.recipe.given
+    given = {name: getattr(job.config, name) for name in names}
+    config = fill_baseline(job.config.with_(model=model, adapt="none"), given, job.data)
+    with TemporaryDirectory(prefix="gpm-") as folder:
+        job = replace(job, config=config, folder=Path(folder), track="none", quiet=True, workers=0, strategy="ddp")
+        training = Training.of(config, job.data, split, device=job.device)
+        predictor, task = training.build(), training.task
+        if _train(job, training, predictor, saved=False).best_epoch is None:
+            raise GpmError("Its training diverged.")
+        load_weights(predictor.model, job.folder / WEIGHTS)
+        logits = read_splits(job, split, predictor, "val", "test")
+    return {
+        part: task.score(logits[part], task.targets[torch.tensor(getattr(split, part))])[task.metric] for part in logits
+    }
 
 
 def _train(job: Job, training: Training, predictor: Predicts, saved: bool) -> Trained:

@@ -72,6 +72,12 @@ class Learner(pl.LightningModule):
         whole: nn.Module = self.predictor.model if self.sharded else self.model
         return whole if self.averaged is None else self.averaged
 
+    @property
+    def begins_fitted(self) -> bool:
+        """Whether the model predicts before its first step, by a linear part."""
+        expected = getattr(self.model, "expected", None)
+        return expected is not None and expected.gain is not None
+
     def configure_model(self) -> None:
         if self.sharded and not self._cut:
             self._cut = True
@@ -154,11 +160,11 @@ class Learner(pl.LightningModule):
             put_together(self.model, self.predictor.model)
 
     def validation_step(self, batch: Any, batch_idx: int) -> None:
-        for name, value in self._validate(self.split.val).items():
+        for name, value in self.score("val").items():
             self.log(f"val_{name}", value, batch_size=len(self.split.val))
         if isinstance(self.split, DomainSplit) and len(other := self.split.other):
             try:
-                scores = self._validate(other)
+                scores = self.score("other")
             except GpmError:  # labels that cannot be scored, such as of one class, must not end the training
                 scores = dict.fromkeys((self.task.metric, "loss"), float("nan"))
             for name, value in scores.items():
@@ -167,8 +173,9 @@ class Learner(pl.LightningModule):
         if read:
             self.log("train_loss", lost / read, batch_size=len(self.split.val))
 
-    def _validate(self, ids: NDArray) -> dict[str, float]:
+    def score(self, part: str) -> dict[str, float]:
         """Score a split, of which every rank reads a share."""
+        ids: NDArray = getattr(self.split, part)
         inputs, _ = self.examples.take(torch.from_numpy(np.array(ids[self.world.rank :: self.world.size])))
         logits = self.predictor.logits(inputs, patterns=self.val_patterns, model=self.final_model)
         _, targets = self.examples.take(torch.from_numpy(np.array(ids)))

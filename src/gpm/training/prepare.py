@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -14,6 +14,7 @@ import torch
 
 from gpm.config import Config, Strategy, Tracker
 from gpm.data.domain_data import DomainData
+from gpm.data.link_data import LinkData
 from gpm.data.splits import Split
 from gpm.data.task_data import TaskData
 from gpm.errors import GpmError
@@ -21,9 +22,11 @@ from gpm.graph.graph import Graph
 from gpm.nn.build import build_predictor
 from gpm.nn.predictor import Predicts
 from gpm.tasks import Task, make_task
+from gpm.tasks.task import known_answers
 from gpm.training.adaptation import Adaptation, DomainExamples
 from gpm.training.batches import Examples
 from gpm.training.distributed.ranks import ALONE, World
+from gpm.training.imbalance import choose_metric
 from gpm.training.recipes import Recipe
 
 if TYPE_CHECKING:
@@ -41,7 +44,7 @@ class Job:
     recipe: Recipe
     device: str = "cpu"
     track: Tracker = "none"
-    baselines: bool = False
+    baselines: bool = False  # also train other networks and boosted trees
     quiet: bool = False
     world: World = ALONE
     workers: int = 0
@@ -79,6 +82,7 @@ class Training:
         return build_predictor(
             self.config, self.graph, self.task.outputs, self.data.level, device=self.device,
             seen=self.data.statistics_graphs(self.split), stream=self.stream,
+            answers=known_answers(self.task, self.split),
         )  # fmt: skip
 
     def make_learner(
@@ -100,7 +104,7 @@ class Training:
 
 def settle_options(config: Config, data: TaskData) -> Config:
     """Return the options with the metric and the task that the data decides."""
-    return config.with_(metric=data.metric if config.metric == "auto" else config.metric, task=data.level)
+    return config.with_(metric=choose_metric(config, data), task=data.level)
 
 
 def selection_metric(config: Config) -> str:
@@ -109,4 +113,6 @@ def selection_metric(config: Config) -> str:
 
 
 def draw_split(data: TaskData, config: Config) -> Split:
+    if isinstance(data, LinkData):
+        data = replace(data, bipartite=config.bipartite)
     return data.make_split(config.seed, config.split, protocol=config.protocol, validate=config.validate)

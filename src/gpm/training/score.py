@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from gpm.config import SIZES
 from gpm.data.domain_data import DomainSplit
-from gpm.data.splits import Split
+from gpm.data.splits import LinkSplit, Split
 from gpm.inference.model_files import load_weights
 from gpm.io.atomic import write_json
 from gpm.io.run_files import PREDICTIONS, RESULT, WEIGHTS
 from gpm.nn.predictor import Predicts
 from gpm.run.run import Run
-from gpm.tasks import ClassTask
 from gpm.tasks.metrics import METRICS, show_scores
+from gpm.training.baseline_question import Scores
 from gpm.training.batches import Times
 from gpm.training.prepare import Job, Training
 
@@ -32,10 +32,10 @@ _log = logging.getLogger("gpm")
 class Trained:
     """Outcome of a training: its best epoch, a row per epoch, its times, and the epoch the other domain chose."""
 
-    best_epoch: int
+    best_epoch: int | None  # None if no score was ever a number
     rows: list[dict[str, float]]
     times: Times
-    other_epoch: int = 0
+    other_epoch: int | None = None
 
 
 def announce(training: Training, predictor: Predicts) -> None:
@@ -44,8 +44,10 @@ def announce(training: Training, predictor: Predicts) -> None:
     size = next((f"size {name}, " for name, each in SIZES.items() if each == shape), "")
     parameters = f"{predictor.model.count_parameters():,}"
     _log.info("%s: %s; %s", data.title, data.graph.summary(), training.task.describe())
-    counts = tuple(map(len, (split.train, split.val, split.test)))
-    _log.info("split %s: %d train, %d val, %d test (%s)", split.name, *counts, split.digest)
+    _log.info("split %s: %s (%s)", split.name, split.describe(), split.digest)
+    if isinstance(split, LinkSplit) and split.sides is not None:
+        sizes = " and ".join(f"{int((split.sides == side).sum()):,}" for side in (0, 1))
+        _log.info("the graph is bipartite: non-edges join its sides of %s nodes (--bipartite no draws any pair)", sizes)
     if config.model != "gpm":
         _log.info("model: %s, width %d, %s parameters", config.model, config.width, parameters)
         return
@@ -56,7 +58,10 @@ def announce(training: Training, predictor: Predicts) -> None:
 
 
 def read_held_out(job: Job, split: Split, predictor: Predicts) -> dict[str, torch.Tensor]:
-    """Return the logits of val and test, and of a target without labels; every rank takes a share, rank 0 gets all."""
+    """Return the logits of val and test, and of a target without labels; every rank takes a share, rank 0 gets all.
+
+    All patterns are used. The test split is read here, once.
+    """
     logits = read_splits(job, split, predictor, "val", "test")
     if (ids := job.data.prediction_ids(split)) is not split.test:
         logits["target"] = _read(job, predictor, ids)
@@ -74,11 +79,11 @@ def _read(job: Job, predictor: Predicts, inputs: NDArray) -> torch.Tensor:
     return job.world.join(predictor.logits(mine, progress=not job.quiet), len(inputs), everywhere=False)
 
 
-def score_run(job: Job, run: Run, trained: Trained) -> None:
-    """Score the kept weights with all patterns and write the result; the test split is read here, once."""
+def score_run(job: Job, run: Run, trained: Trained, logits: dict[str, torch.Tensor], networks: Scores) -> None:
+    """Score the logits of the kept weights, see `read_held_out`, beside simple baselines and other networks."""
     from gpm.run.model_card import write_card
+    from gpm.training.simple_baselines import score_baselines
 
-    logits = read_held_out(job, run.split, run.predictor)
     scores = {name: run.score(name, logits[name]) for name in ("val", "test")}
     ids = run.data.prediction_ids(run.split)
     if len(ids) <= MOST_PREDICTIONS:
@@ -86,10 +91,14 @@ def score_run(job: Job, run: Run, trained: Trained) -> None:
     else:
         _log.info(f"predictions of more than {MOST_PREDICTIONS:,} instances are not saved; use gpm predict --shard")
     content = _make_result(job, run, trained, scores)
+    content["baselines"] = score_baselines(run.data, run.task, run.split, trees=job.baselines) | networks
     paper = job.recipe.beside_paper(run.config)
     write_card(run, content, paper, job.recipe.note)
     write_json(run.folder / RESULT, content)  # last: what has a result is trained and scored
     _report(job, run, trained, content, paper)
+    constant = [run.describe_constant(part, logits[part]) for part in ("test", "val")]
+    if sentence := next(filter(None, constant), ""):
+        _log.warning(sentence)
 
 
 def _make_result(job: Job, run: Run, trained: Trained, scores: dict[str, dict[str, float]]) -> dict[str, Any]:
@@ -125,9 +134,13 @@ def _score_other(job: Job, run: Run, split: DomainSplit, trained: Trained) -> di
 def _report(job: Job, run: Run, trained: Trained, content: dict[str, Any], paper: str) -> None:
     metric, test = content["metric"], content["test"]
     kind = METRICS[metric]
-    figures = f"test {kind.show(test[metric])}, val {kind.show(content['val'][metric])}"
+    shown = ", ".join(f"{name} {kind.show(each['test'])}" for name, each in content["baselines"].items())
+    beside = f" ({shown})" if shown else ""
+    figures = f"test {kind.show(test[metric])}{beside}, val {kind.show(content['val'][metric])}"
     spent = f"(epoch {content['best_epoch']} of {content['epochs']}, {content['train_seconds']:.0f} s)"
     _log.info("%s %s: %s %s%s", run.data.title, kind.title, figures, spent, paper)
+    if ahead := find_ahead(content):
+        _log.info(ahead)
     if trained.times.seconds["total"]:
         _log.info("step time: %s", trained.times.describe(job.workers, job.world.size))
     if len(test) > 3:
@@ -137,16 +150,25 @@ def _report(job: Job, run: Run, trained: Trained, content: dict[str, Any], paper
             "epoch chosen on the %s; chosen on the %s instead (epoch %d), test would be %s", content["chosen_on"],
             other["chosen_on"], other["best_epoch"], kind.show(other["test"][metric]),
         )  # fmt: skip
+    if isinstance(run.split, LinkSplit) and (kind.title.startswith("Hits") or metric == "mrr"):
+        counts = [len(run.split.negatives_of(part)) for part in ("val", "test")]
+        if counts[0] != counts[1]:
+            against = f"validation ranks against {counts[0]:,} non-edges, test against {counts[1]:,}"
+            _log.info("do not compare validation with test: %s", against)
     if run.config.task == "link" and run.config.protocol == "paper":
         _log.info("do not compare: test edges are visible to the walks under protocol paper; see strict")
 
 
-def add_baselines(run: Run) -> None:
-    """Score the trivial baselines on the run's split, print them and add them to its result."""
-    from gpm.training.trivial_baselines import score_baselines
-
-    assert isinstance(run.task, ClassTask)
-    scores = score_baselines(run.data.graph, run.task, run.split, run.config.seed)
-    write_json(run.folder / RESULT, run.result | {"baselines": scores})
-    shown = {name: 100 * score for name, score in scores.items()}
-    _log.info("baselines: most frequent class %.2f%%, MLP on features alone %.2f%%", shown["majority"], shown["mlp"])
+def find_ahead(content: dict[str, Any]) -> str:
+    """Say that the baseline with the best validation score is at least as good as the model; empty if it is not."""
+    kind = METRICS[content["metric"]]
+    sign = 1 if kind.larger else -1
+    if not (baselines := content["baselines"]):
+        return ""
+    name, best = max(baselines.items(), key=lambda item: sign * item[1]["val"])
+    parts = {"val": "validation", "test": "test"}
+    level = [part for part in parts if sign * best[part] >= sign * content[part][content["metric"]]]
+    if not level:
+        return ""
+    figures = " and ".join(f"{parts[part]} ({kind.show(best[part])})" for part in level)
+    return f"{name} is at least as good on {figures}; gpm tune searches for better options"

@@ -36,18 +36,18 @@ def train_seeds(
     work: Workplace, recipe: Recipe, data: TaskData, team: Team, track: Tracker, quiet: bool
 ) -> Run | list[Run]:
     """Train all seeds of a plan, and rename its working folder to the run folder."""
-    plan, began = work.plan, time.monotonic()
+    plan, began, settled = work.plan, time.monotonic(), settle_options(recipe.config, data)  # the same for all seeds
     if team.world.size > 1:
         source = recipe.config.data
         own = work.part.absolute() / GRAPH if source in OWN_GRAPHS else source
-        team.world.share(Errand(settle_options(recipe.config, data), own))
+        team.world.share(Errand(settled, own))
         _log.info("%d ranks train together, %d on this computer", team.world.size, team.world.local_size)
     if work.begun:
         _log.info("resuming %s, an unfinished training with the same options and data", work.part)
     try:
         runs = []
         for seed, folder in seed_folders(work.part, plan):
-            config = settle_options(recipe.config.with_(seed=seed), data)
+            config = settled.with_(seed=seed)
             runs.append(carry_out(Job(
                 config, data, plan.data_digest.partition(" ")[0], folder, recipe, team.device, track, plan.baselines,
                 quiet, team.world, team.workers, team.strategy,
@@ -80,6 +80,8 @@ def digest_inputs(data: TaskData, source: str | Path) -> str:
     more = hashlib.sha256(json.dumps([data.class_names, data.targets]).encode())
     for part in PARTS if data.masks is not None else ():
         more.update(np.packbits(getattr(data.masks, part)).tobytes())
+    for pairs in (getattr(data, "held_out", None), getattr(data, "negatives", None)):
+        more.update(b"" if pairs is None else pairs.astype("<i8").tobytes())
     return f"{digest_data(data.graph, source)} {more.hexdigest()[:16]}"
 
 
@@ -109,7 +111,15 @@ def summarise(runs: list[Run], recipe: Recipe, seconds: float) -> dict[str, Any]
         "parameters": runs[0].facts["parameters"], "note": recipe.note, "date": time.strftime("%Y-%m-%d"),
         "config": {key: value for key, value in first.to_dict().items() if key != "seed"},
         "versions": describe_environment(),
-    } | _summarise_other(results, metric)  # fmt: skip
+    } | _summarise_baselines(results, metric) | _summarise_other(results, metric)  # fmt: skip
+
+
+def _summarise_baselines(results: list[dict[str, Any]], metric: str) -> dict[str, Any]:
+    """Return the test figures of the baselines that all runs have; earlier versions stored plain numbers."""
+    each = [result.get("baselines") or {} for result in results]
+    common = [name for name, scores in each[0].items() if isinstance(scores, dict) and all(name in e for e in each)]
+    values = {name: [METRICS[metric].scaled(scores[name]["test"]) for scores in each] for name in common}
+    return {"baselines": {name: {"values": row, **_mean_and_std(row, metric)} for name, row in values.items()}}
 
 
 def _summarise_other(results: list[dict[str, Any]], metric: str) -> dict[str, Any]:
@@ -134,6 +144,9 @@ def describe_summary(summary: dict[str, Any]) -> str:
     digits = 2 if kind.share else 4
     beside = "" if paper is None else f"; the paper has {paper:.{digits}f} ± {summary['paper_std']:.{digits}f}"
     mean = f"{summary['mean']:.{digits}f} ± {summary['std']:.{digits}f}"
+    rows = summary["baselines"].items()
+    if shown := ", ".join(f"{name} {row['mean']:.{digits}f} ± {row['std']:.{digits}f}" for name, row in rows):
+        mean += f" ({shown})"
     runs = f"{len(summary['values'])} {'folds' if 'folds' in summary['protocol'] else 'seeds'}"
     leaky = summary["task"] == "link" and summary["config"]["protocol"] == "paper"
     note = " (protocol paper: test edges are walked)" if leaky else ""

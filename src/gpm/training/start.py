@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-import os
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from gpm import __version__
-from gpm.compute import choose_device, keep_memory, using_threads
+from gpm.compute import choose_device, keep_memory, using_threads, usual_threads
 from gpm.config import (
     ComputeOptions,
     Config,
@@ -21,7 +20,6 @@ from gpm.config import (
     divide_options,
     rename_nodes,
 )
-from gpm.data.labels import VALUE_METRICS
 from gpm.data.sources import load_by, resolve
 from gpm.data.tables.table_source import GRAPH, OWN_GRAPHS, Tables
 from gpm.errors import GpmError
@@ -94,11 +92,13 @@ def _lead(
         if own is not None:  # the graph goes into the run folder, and is named from there
             options = {key: value for key, value in options.items() if key != "target"}
             source = OWN_GRAPHS[0] if seeds == 1 else OWN_GRAPHS[1]
+        if team.strategy == "fsdp":  # which does not average weights
+            options = {"average": 0} | options
         chosen, data = choose_recipe(source, options, recipe, own, tables)
         if output.folds and data.level != "graph":
             raise GpmError(f"--folds is for collections of graphs, not for {data.level}s; use --seeds.")
-        if output.baselines and (data.level != "node" or chosen.config.model != "gpm" or data.metric in VALUE_METRICS):
-            raise GpmError("--baselines is for node classification with gpm; elsewhere train a baseline with --model.")
+        if output.baselines and team.world.size > 1:
+            raise GpmError("--baselines trains networks that read the whole graph in one process; use --devices 1.")
         plan = Plan(
             plain(chosen.config.to_dict()), seeds, output.baselines, digest_inputs(data, own or chosen.config.data),
             __version__, plain(chosen.facts()), output.overwrite and out is not None,
@@ -120,7 +120,7 @@ def _launch(arguments: dict[str, Any], compute: ComputeOptions, ranks: RankOptio
     """Train with ranks that are started here, and open the runs that they made."""
     source, device = arguments["source"], choose_device(compute.device)
     check_devices(device, ranks.devices)
-    arguments["threads"] = compute.threads or max(1, (os.cpu_count() or 1) // ranks.devices)
+    arguments["threads"] = compute.threads or usual_threads(ranks.devices)
     try:
         folders = launch(_train_rank, {"arguments": arguments}, ranks.devices, ranks.machines, ranks.restarts)
     except LostError as error:

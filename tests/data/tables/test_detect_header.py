@@ -27,6 +27,8 @@ def _rows(text: str) -> list[list[str]]:
         "person,friend,close ann,bob,yes bob,eve,no",
         "first,second 1,2 3,4",
         "label,split a,train",
+        "person_a,person_b p00000,p00001 p00000,p00015",  # codes below
+        "node1x,job p1,cook p2,maid",
         "id a b",
         "source,target",
     ],
@@ -40,6 +42,10 @@ def test_a_row_of_names_is_a_header(text: str) -> None:
     "text",
     [
         "ann,bob bob,eve",
+        "p1,p2 p3,p4",  # codes as below
+        "admin,i1 u2,i2 u3,i3",  # a node that is called otherwise
+        "ann,bob p1,q1 q2,p2",  # names of several kinds
+        "ann,bob p1,bob p1,eve",  # one code tells nothing
         "1,2 3,4",
         "ann,bob,3 bob,eve,2",
         "ann,1 2,3",  # names of both kinds

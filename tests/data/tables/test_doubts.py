@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from gpm import GpmError, Graph
+from gpm.data.link_data import LinkData
 from gpm.data.sources import load_task_data
 from gpm.data.tables import import_tables
 from gpm.data.tables.importer import show_tables
@@ -33,6 +34,31 @@ def _import(folder: Path, nodes: str = "", edges: str = RING, **options: Any) ->
     _write(folder, edges=edges, **({"nodes": nodes} if nodes else {}))
     given = {"nodes": folder / "nodes.csv", "target": "label"} if nodes else {}
     return import_tables(folder / "edges.csv", folder / "graph", **given | options)
+
+
+# Ends and ids
+
+
+def test_columns_named_by_flag_are_the_ends_and_the_id(tmp_path: Path) -> None:
+    edges = "when,payer,payee,amount,source\n" + "".join(f"1,n{i},n{(i + 1) % 40},5,x\n" for i in range(40))
+    nodes = _nodes(account=lambda i: f"n{39 - i}").replace("id,", "number,")
+    flags = {"from_column": "payer", "to_column": "Payee", "id_column": "account"}
+    folder = _import(tmp_path, nodes, edges, **flags)
+    schema = read_extras(folder)[0]["schema"]
+    roles = {name: column["role"] for table in ("edges", "nodes") for name, column in schema[table]["columns"].items()}
+    assert (roles["payer"], roles["payee"], roles["account"]) == ("source", "target", "id")
+    graph = Graph.open(folder)
+    assert graph.name(0) == "n39"  # the first row of the nodes
+    assert sorted(graph.name(i) for i in graph.neighbors(graph.find("n7"))) == ["n6", "n8"]
+    for flag, word, near in (("from_column", "payr", "payer"), ("id_column", "acount", "account")):
+        with pytest.raises(GpmError, match=rf"has no column '{word}'\. Did you mean '{near}'\?"):
+            _import(tmp_path, nodes, edges, overwrite=True, **flags | {flag: word})
+    with pytest.raises(
+        GpmError, match=r"--id_column account is a column of the nodes; give their table: --nodes FILE\."
+    ):
+        _import(tmp_path, "", edges, overwrite=True, **flags)
+    with pytest.raises(GpmError, match="column 'payer' cannot be both source and target; give it one role"):
+        _import(tmp_path, nodes, edges, overwrite=True, **flags | {"to_column": "payer"})
 
 
 # Features
@@ -100,7 +126,7 @@ def test_a_column_named_like_the_target_with_other_capitals_is_left_out(tmp_path
 def test_every_word_of_a_split_is_a_part(tmp_path: Path) -> None:
     words = ("train", "validate", "test")
     folder = _import(tmp_path, _nodes(split=lambda i: words[i % 3]))
-    assert load_task_data(folder).make_split(0).name == "public"
+    assert load_task_data(folder).make_split(0).name == "given"
     with pytest.raises(GpmError, match="column 'split' contains 'holdout', which is not a split; write train"):
         _import(tmp_path, _nodes(split=lambda i: ("train", "val", "holdout")[i % 3]), overwrite=True)
     with pytest.raises(GpmError, match="column 'Split' contains '0', which is not a split"):
@@ -128,13 +154,61 @@ def test_a_split_that_lacks_a_part_is_refused_before_anything_is_written(tmp_pat
     assert not (tmp_path / "graph").exists()
 
 
-def test_parts_of_edges_are_said_not_to_be_read(tmp_path: Path) -> None:
-    edges = "".join(f"n{i},n{(i + 1) % 40},{('train', 'test')[i % 2]}\n" for i in range(40))
-    found = show_tables(*_edges(tmp_path, f"source,target,split\n{edges}"))
-    assert (found.edges.columns["split"].role, found.edges.columns["split"].why) == (
-        "ignore",
-        "edges are split at random",
-    )
+def test_parts_of_edges_are_read_for_links_and_said_not_to_be_read_for_nodes(tmp_path: Path) -> None:
+    rows = [f"n{i},n{(i + 1) % 40},{('train', 'val', 'test', '')[i % 4]}" for i in range(40)]
+    edges = "\n".join(["source,target,split", *rows, ""])
+    _write(tmp_path, edges=edges, nodes=_nodes())
+    found = show_tables(tmp_path / "edges.csv", nodes=tmp_path / "nodes.csv", target="label")
+    assert (found.edges.columns["split"].role, found.edges.columns["split"].why) == ("ignore", "split of another task")
+    data = load_task_data(_import(tmp_path, "", edges))
+    assert isinstance(data, LinkData)
+    splits = [data.make_split(seed) for seed in (0, 1)]
+    for part, rest in (("val", 1), ("test", 2)):
+        expected = {frozenset((f"n{i}", f"n{(i + 1) % 40}")) for i in range(rest, 40, 4)}
+        for split in splits:
+            assert {frozenset(data.graph.names_of(pair)) for pair in split.edges_of(part)} == expected
+            assert len(split.negatives_of(part)) == 10
+    assert len(splits[0].edges_of("train")) == 20
+    assert [split.name for split in splits] == ["strict given, seed 0", "strict given, seed 1"]
+    assert data.walked_graph(splits[0]).num_edges == 40
+    assert data.make_split(0, "80/10/10").name == "strict 80/10/10, seed 0"
+    with pytest.raises(GpmError, match=r"edges\.csv: no row has 'val' in column 'split'"):
+        _import(tmp_path, "", edges.replace("val", "test"), overwrite=True)
+    with pytest.raises(GpmError, match=r"line 2 and .*line 42: the same edge is in two splits; put it into one"):
+        _import(tmp_path, "", edges + "n1,n0,test\n", overwrite=True)
+
+
+def test_negatives_of_the_users_own_validate_and_test(tmp_path: Path) -> None:
+    def load(rows: list[str]) -> LinkData:
+        _write(tmp_path, negatives="\n".join([*rows, ""]))
+        data = load_task_data(_import(tmp_path, "", RING, negatives=tmp_path / "negatives.csv", overwrite=True))
+        assert isinstance(data, LinkData)
+        return data
+
+    pairs = [f"n{i},n{(i + 5) % 40}" for i in range(20)]
+    data = load(["source,target", *pairs])
+    split = data.make_split(0, "80/10/10")
+    named = [{frozenset(data.graph.names_of(pair)) for pair in split.negatives_of(part)} for part in ("val", "test")]
+    assert (len(named[0]), len(named[1])) == (10, 10)
+    assert named[0] | named[1] == {frozenset(pair.split(",")) for pair in pairs}
+    assert split.name.endswith("given negatives")
+    drawn = {frozenset(pair) for pair in data.draw_negatives(split, 2000, 0, 0).tolist()}
+    assert not drawn & {frozenset(pair) for pair in split.negatives_of("val", "test").tolist()}
+    data = load(["source,target,split", *(f"{pair},{('val', 'test')[i > 4]}" for i, pair in enumerate(pairs))])
+    split = data.make_split(1)
+    assert {frozenset(data.graph.names_of(p)) for p in split.negatives_of("val")} == {
+        frozenset(pair.split(",")) for pair in pairs[:5]
+    }
+    with pytest.raises(
+        GpmError, match=r"n3 and n4 are given as a negative of .*, but have an edge; leave the pair out"
+    ):
+        load([*pairs, "n3,n4"]).make_split(0)
+    with pytest.raises(
+        GpmError, match=r"negatives\.csv, line 21: no edge or node is called 'n4O'; fix the name\. Did you"
+    ):
+        load([*pairs, "n3,n4O"])
+    with pytest.raises(GpmError, match=r"Negatives are for training on links; leave out --negatives"):
+        _import(tmp_path, _nodes(), negatives=tmp_path / "negatives.csv", overwrite=True)
 
 
 # Edges

@@ -291,8 +291,25 @@ def test_cells_that_are_not_of_their_kind_are_errors(base: Any, tmp_path: Path, 
     with pytest.raises(GpmError, match=f"t.csv, line 4: '{bad}' in column 'x' is not "):
         fit_encoding(table, columns)
     encoding = fit_encoding(open_table(base, tmp_path / "good.csv"), columns)
-    with pytest.raises(GpmError, match=f"t.csv, line 4: '{bad}' in column 'x' is not "):
-        encode(table, encoding, rows=3)
+    if kind != "flag":
+        with pytest.raises(GpmError, match=f"t.csv, line 4: '{bad}' in column 'x' is not "):
+            encode(table, encoding, rows=3)
+
+
+@pytest.mark.parametrize("gaps", [True, False])
+def test_a_new_value_of_a_yes_or_no_column_is_read_as_missing_and_reported(base: Any, gaps: bool) -> None:
+    encoding = fit_encoding(
+        _table(base, {"x": ["yes", "no", "yes"], "n": ["1", "2", "3"]}),
+        {"x": Column("feature", "flag"), "n": Column("feature", "number")}, gaps=gaps,
+    )  # fmt: skip
+    new, old = ["yes", "maybe", "", "maybe", "2"], ["yes", "", "", "", ""]
+    found, expected = (
+        encode(_table(base, {"x": x, "n": ["1", "2", "3", "2", "1"]}), encoding, rows=5) for x in (new, old)
+    )
+    np.testing.assert_array_equal(_dense(found[0]), _dense(expected[0]))
+    assert found[1].values == {"x": {"maybe": 2, "2": 1}}
+    assert found[1].empty == ({} if gaps else {"x": 1})
+    assert found[1].sentences()[0] == "3 row(s) have a value of 'x' unseen in training: 'maybe' (2), '2' (1)."
 
 
 def test_words_have_the_same_place_everywhere(base: Any) -> None:

@@ -267,3 +267,11 @@ def test_labels_follow_any_names(tmp_path_factory: pytest.TempPathFactory, names
     edges, table = save(folder, edges={"source": ends[:6], "target": ends[6:]}, nodes=nodes)
     found = nodes_of(import_tables(edges, folder / "graph", nodes=table, target="label"))
     assert {name: "ab"[y] for name, (_, y, _) in found.items()} == label
+
+
+def test_a_header_above_codes_is_no_edge(tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text("person_a,person_b\np00,p01\np01,p02\np02,p03\n")
+    (tmp_path / "nodes.csv").write_text("person_id,gender\np00,f\np01,m\np02,f\np03,m\n")
+    folder = import_tables(tmp_path / "edges.csv", tmp_path / "graph", nodes=tmp_path / "nodes.csv", target="gender")
+    graph = Graph.open(folder)
+    assert (graph.num_nodes, graph.num_edges) == (4, 6)

@@ -108,7 +108,7 @@ def test_ends_are_found_by_name_and_place(opened: Open, header: str, roles: str)
 @pytest.mark.parametrize(
     ("header", "match"),
     [
-        ("from,src,to", "'from' and 'src' could each be the source; set it in the YAML, under edges"),
+        ("from,src,to", "'from' and 'src' could each be the source; name it with --from_column NAME, or set"),
         ("a,b,c,d", r"which column is the source of an edge\? Its columns are a, b, c, d\."),
         ("source,b,c,d", "which column is the target"),
         ("source", "which column is the target"),
@@ -197,7 +197,7 @@ def test_a_column_that_is_asked_for_is_not_left_out(opened: Open) -> None:
         ({}, {"target": ["source"]}, "'source' is a column of edges.csv, but a target must be a column of nodes.csv"),
         ({}, {"target": ["label"], "split": "age"}, ""),
         ({}, {"target": ["label"], "split": "label"}, "'label' cannot be both target and split"),
-        ({}, {"split": "age"}, "for nodes or graphs"),
+        ({}, {"split": "age"}, "edges.csv has no column .age."),
         ({}, {"target": ["label"], "graph": "house"}, r"no column 'house'"),
         ({"nodes": TableSchema(columns={"agee": Column("feature")})}, {}, r"no column 'agee'.* Did you mean 'age'\?"),
         ({"graphs": TableSchema(columns={"g": Column("graph")})}, {}, "describes columns of graphs"),

@@ -11,7 +11,7 @@ import pytest
 
 from gpm import GpmError
 from gpm.data.tables import import_tables
-from gpm.data.tables.inputs import Stack, brings_nodes, gather, name_of, suffix_of
+from gpm.data.tables.inputs import Stack, brings_nodes, gather, name_of, suffix_of, title_of
 from gpm.data.tables.session import connect
 from tests.small_tables import edges_of, graphs_of, nodes_of, rings, save, without
 
@@ -146,3 +146,19 @@ def test_what_is_no_table(tmp_path: Path) -> None:
     (tmp_path / "links/a.csv").symlink_to(tmp_path / "net.json")
     with pytest.raises(GpmError, match="is a link or not a file"):
         gather(tmp_path / "links")
+
+
+@pytest.mark.parametrize(
+    ("path", "title"),
+    [
+        ("bank/edges.csv", "bank"),
+        ("bank/Edges.csv.gz", "bank"),
+        ("bank/data/edges.csv", "bank"),
+        ("bank/graph", "bank"),
+        ("bank/loans.csv", "loans"),
+        ("/edges.csv", "edges"),
+        ("/data/edges.csv", "edges"),
+    ],
+)
+def test_a_graph_in_a_file_with_a_generic_name_is_called_after_the_folder(path: str, title: str) -> None:
+    assert title_of(Path(path)) == title

@@ -44,10 +44,12 @@ def make_graph() -> Graph:
     return Graph.from_edges(ends, NODES, undirected=True, x=make_features("dense", NODES, 2), self_loops="drop")
 
 
-def build(kind: Network, level: Level, graph: Graph | None = None, **more: Any) -> NetworkPredictor:
+def build(
+    kind: Network, level: Level, graph: Graph | None = None, options: dict[str, Any] | None = None, **more: Any
+) -> NetworkPredictor:
     """A predictor of few numbers; without dropout, so that a step of training can be compared."""
     torch.manual_seed(0)
-    config = Config(width=8, heads=2, dropout=0.0, model=kind)
+    config = Config(width=8, heads=2, dropout=0.0, model=kind, **(options or {}))
     graph = graph or (make_collection() if level == "graph" else make_graph())
     return NetworkPredictor.build(config, graph, 2, level, **more)
 
@@ -133,15 +135,16 @@ def test_embeddings_are_what_logits_are_read_from() -> None:
     torch.testing.assert_close(predictor.logits(pairs), expected.detach())
 
 
+@pytest.mark.parametrize("options", [{}, {"gnn_norm": "batch", "gnn_residual": "linear", "gnn_jump": "max"}], ids=str)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "mlp"])
-def test_hidden_links_leave_the_graph_without_them(kind: Network) -> None:
+def test_hidden_links_leave_the_graph_without_them(kind: Network, options: dict[str, Any]) -> None:
     graph = make_graph()
     pairs = torch.from_numpy(graph.edge_index().T[[0, 5, 20]].copy())
     banned = {tuple(p) for p in pairs.tolist()} | {tuple(p) for p in pairs.flip(1).tolist()}
     left = np.array([edge for edge in graph.edge_index().T.tolist() if tuple(edge) not in banned]).T
     assert left.shape[1] == graph.num_edges - 6
-    bare = build(kind, "link", Graph.from_edges(left, NODES, x=graph.x), hide=False)
-    hiding, seeing = build(kind, "link", graph), build(kind, "link", graph, hide=False)
+    bare = build(kind, "link", Graph.from_edges(left, NODES, x=graph.x), options, hide=False)
+    hiding, seeing = build(kind, "link", graph, options), build(kind, "link", graph, options, hide=False)
     for predictor in (bare, hiding, seeing):
         without_norms(predictor)
     expected = bare.learn(pairs, 0)
@@ -194,7 +197,7 @@ def test_it_learns(kind: Network, level: Level) -> None:
     targets = torch.arange(4) % 2
     optimizer = torch.optim.Adam(predictor.model.parameters(), lr=0.02)
     losses = []
-    for turn in range(15):
+    for turn in range(25):
         optimizer.zero_grad()
         loss = functional.cross_entropy(predictor.learn(chosen, turn), targets)
         loss.backward()
@@ -239,6 +242,7 @@ def test_options_say_which_network_and_how_deep() -> None:
         return len(NetworkPredictor.build(config, graph, 2, level, layers=layers).model.layers)
 
     assert (depth("node"), depth("link"), depth("graph")) == (2, 2, 4)
+    assert [len(build("gcnii", level).model.layers) for level in LEVELS] == [8, 8, 8]
     assert (depth("graph", size="m"), depth("graph", layers=1), depth("node", layers=1, size="m")) == (3, 1, 1)
     with pytest.raises(GpmError, match="no network 'gpm'"):
         NetworkPredictor.build(Config(), graph, 2, "node")

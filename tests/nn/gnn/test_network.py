@@ -62,14 +62,18 @@ def relabel(graph: Graph, order: Any) -> Graph:
     return Graph.from_edges(order[graph.edge_index()], graph.num_nodes, x=x, edge_attr=attributes)
 
 
-def pass_by_hand(network: GraphNetwork, layer: nn.Module, h: Tensor, edge_index: Tensor, e: Tensor | None) -> Tensor:
+def pass_by_hand(
+    network: GraphNetwork, layer: nn.Module, h: Tensor, first: Tensor, edge_index: Tensor, e: Tensor | None
+) -> Tensor:
     """One layer of PyG's on a list of edges."""
     if network.kind in ("mlp", "appnp"):
         return layer(h)
-    if network.kind == "gcn":
-        plain = pyg.GCNConv(h.shape[1], h.shape[1])
+    if network.kind in ("gcn", "gcnii"):
+        number = 1 + list(network.layers).index(layer)
+        width = h.shape[1]
+        plain = pyg.GCNConv(width, width) if network.kind == "gcn" else pyg.GCN2Conv(width, 0.1, 0.5, number)
         plain.load_state_dict(layer.state_dict())
-        return plain(h, edge_index)
+        return plain(h, edge_index) if network.kind == "gcn" else plain(h, first, edge_index)
     return layer(h, edge_index) if e is None else layer(h, edge_index, edge_attr=e)
 
 
@@ -90,17 +94,17 @@ def test_it_is_pygs_network_on_the_plain_edges(kind: Network, directed: bool, ed
             e = (attributes.float() - maps.edge.shift) * maps.edge.scale @ maps.edge.weight
     with torch.no_grad():
         h = (data.x.float() - maps.node.shift) * maps.node.scale @ maps.node.weight + maps.bias
-        h = h.relu() if kind in ("mlp", "appnp") else h
+        h = first = h.relu() if kind in ("mlp", "appnp", "gcnii") else h
         for number, layer in enumerate(network.layers):
-            h = pass_by_hand(network, layer, h, data.edge_index, e)
-            h = h.relu() if number == 0 and kind != "gps" else h
+            h = pass_by_hand(network, layer, h, first, data.edge_index, e)
+            h = h.relu() if number < len(network.layers) - 1 and kind != "gps" else h
         h = pyg.APPNP(10, 0.1)(h, data.edge_index) if kind == "appnp" else h
         expected = h @ network.head.weight.t() + network.head.bias
         found = network(table, part, torch.arange(NODES))
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["gcn", "appnp"])
+@pytest.mark.parametrize("kind", ["gcn", "gcnii", "appnp"])
 def test_weights_of_edges_count_where_pygs_layer_has_a_place_for_them(kind: Network) -> None:
     ends = np.random.default_rng(1).integers(0, NODES, (2, EDGES))
     x = make_features("dense", NODES, 2)
@@ -122,12 +126,75 @@ def test_weights_of_edges_count_where_pygs_layer_has_a_place_for_them(kind: Netw
             torch.testing.assert_close(found, h, atol=1e-5, rtol=1e-4)
 
 
+def test_gcnii_is_the_formula_of_its_paper() -> None:
+    r"""With dense matrices: relu(((1 - a) P h + a h0) ((1 - b_l) I + b_l W_l)), where b_l = log(t / l + 1)."""
+    graph = make_graph()
+    network, table, part = make_network("gcnii", graph)
+    assert len(network.layers) == 8
+    matrix = part.normalised.to_dense()
+    with torch.no_grad():
+        h = first = network.input_map.nodes(table, part.nodes).relu()
+        for number, layer in enumerate(network.layers, 1):
+            share = np.log(0.5 / number + 1)
+            mixed = 0.9 * matrix @ h + 0.1 * first
+            h = (1 - share) * mixed + share * mixed @ layer.get_parameter("weight1")
+            h = h.relu() if number < 8 else h
+        torch.testing.assert_close(network.embed(table, part), h, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("norm", ["none", "batch", "layer"])
+@pytest.mark.parametrize("residual", ["none", "identity", "linear"])
+@pytest.mark.parametrize("jump", ["none", "cat", "max"])
+def test_norm_residual_and_jump_are_as_stated(norm: str, residual: str, jump: str) -> None:
+    options = {"gnn_norm": norm, "gnn_residual": residual, "gnn_jump": jump}
+    network, table, part = make_network("gcn", make_graph(), layers=3, **options)
+    matrix, maps = part.normalised.to_dense(), network.get_submodule("layers")
+    after: list[Tensor] = []
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+        h = network.input_map.nodes(table, part.nodes)
+        for number in range(3):
+            passed = matrix @ maps[number].lin(h) + maps[number].bias  # type: ignore[index, union-attr, operator]
+            if residual == "linear":
+                passed = passed + network.skips[number](h)
+            if norm == "batch":  # with the statistics of a new network
+                weight = network.norms[number].module
+                passed = passed / np.sqrt(1 + weight.eps) * weight.weight + weight.bias
+            elif norm == "layer":
+                weight = network.norms[number]
+                passed = nn.functional.layer_norm(passed, (8,), weight.weight, weight.bias)
+            passed = passed.relu() if number < 2 else passed
+            h = h + passed if residual == "identity" else passed
+            after.append(h)
+        expected = {"none": h, "cat": torch.cat(after, 1), "max": torch.stack(after).amax(0)}[jump]
+        torch.testing.assert_close(network.embed(table, part), expected, atol=1e-5, rtol=1e-4)
+
+
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_names_of_nodes_do_not_matter(kind: Network, level: Level) -> None:
+def test_options_add_the_parameters_that_they_state(kind: Network, level: Level) -> None:
+    def names(**options: Any) -> set[str]:
+        return set(dict(make_network(kind, make_graph(), level, 3, **options)[0].named_parameters()))
+
+    plain = names(gnn_norm="none", gnn_residual="none")
+    maps = {f"skips.{i}.{name}" for i in range(3) for name in ("weight", "bias")}
+    assert names(gnn_norm="none", gnn_residual="linear") - plain == (maps if kind in ("gcn", "gat", "gin") else set())
+    assert names(gnn_norm="none", gnn_residual="identity") == plain
+    norms = {f"norms.{i}.{name}" for i in range(3) for name in ("weight", "bias")}
+    assert names(gnn_norm="layer", gnn_residual="none") - plain == (set() if kind == "gps" else norms)
+    before = names() - plain
+    inside = {name.replace("weight", "module.weight").replace("bias", "module.bias") for name in norms}
+    assert before == (inside if level == "graph" and kind not in ("gin", "gps") else set())
+
+
+@pytest.mark.parametrize("options", [{}, {"gnn_norm": "layer", "gnn_residual": "linear", "gnn_jump": "cat"}], ids=str)
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_names_of_nodes_do_not_matter(kind: Network, level: Level, options: dict[str, str]) -> None:
     graph = make_graph("categories", "categories", directed=True)
     order = np.random.default_rng(4).permutation(NODES)
-    network, table, part = make_network(kind, graph, level)
+    network, table, part = make_network(kind, graph, level, **options)
     instances = draw_instances(level)
     other = relabel(graph, order)
     with torch.no_grad():

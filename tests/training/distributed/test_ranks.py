@@ -28,15 +28,16 @@ SMALL: dict[str, Any] = {
 CASES: dict[str, dict[str, Any]] = {
     "nodes": {"average": 2},
     "parts": {"accumulate": 3, "epoch_steps": 3, "patience": 2, "checkpointing": True},
-    "pieces": {"strategy": "fsdp", "layers": 2, "epoch_steps": 3},
+    "pieces": {"strategy": "fsdp", "layers": 2, "epoch_steps": 3, "average": 0},
     "links": {"task": "link", "metric": "ap", "batch": 16},
+    "rare": {"class_weight": "balanced", "loss": "focal", "accumulate": 3, "batch": 13},
     "edges": {"path_position": "learned", "feature_dropout": 0.3, "batch": 35},  # the last batch is of one instance
 }
 
 
 def _graph(kind: str) -> Graph:
     random = np.random.default_rng(0)
-    y = np.arange(60) % 3
+    y = np.arange(60) % 7 // 3 if kind == "rare" else np.arange(60) % 3
     x = np.eye(3)[y] + random.normal(0, 0.5, (60, 3))
     edges = random.integers(0, 60, (2, 120))
     extra: dict[str, Any] = {"edge_attr": random.integers(0, 3, (120, 1))} if kind == "edges" else {}

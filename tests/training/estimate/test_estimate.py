@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
@@ -50,6 +53,7 @@ def subject() -> Subject:
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine whose constants are known, and on which nothing is measured twice."""
     monkeypatch.setattr(kept, "measure_constants", lambda threads: MACHINE)
+    monkeypatch.setattr(kept, "time_block", lambda: 0.01)
     monkeypatch.setattr("gpm.training.estimate.measure.SPENT", 0.0)
 
 
@@ -276,6 +280,43 @@ def test_a_damaged_file_is_made_anew(text: str, machine: None, monkeypatch: pyte
     assert kept.find_constants(1) == MACHINE
     monkeypatch.setattr(kept, "measure_constants", lambda threads: pytest.fail("measured twice"))
     assert kept.find_constants(1) == MACHINE
+
+
+def test_a_measurement_is_used_with_the_same_threads_for_some_hours_while_the_computer_is_as_fast(
+    machine: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="gpm")
+    made: list[int] = []
+    monkeypatch.setattr(kept, "measure_constants", lambda threads: made.append(threads) or MACHINE)
+    for _ in range(2):
+        kept.find_constants(1)
+        kept.find_constants(2)
+    assert made == [1, 2]
+    assert "measured 0 minutes ago; the computer is about as fast now" in caplog.messages[-1]
+    monkeypatch.setenv("OMP_WAIT_POLICY", "passive")
+    kept.find_constants(1)
+    assert made == [1, 2, 1]
+    for block, said in ((0.003, "it is 3.3 times faster than"), (0.009, "it is 3.0 times slower than")):
+        monkeypatch.setattr(kept, "time_block", lambda block=block: block)
+        kept.find_constants(1)
+        assert f"measuring this computer again: {said}" in caplog.text
+    assert made == [1, 2, 1, 1, 1]
+    later = kept.time.time() + 7 * 3600
+    monkeypatch.setattr(kept.time, "time", lambda: later)
+    kept.find_constants(1)
+    assert "the last measurement is 7 hours old" in caplog.text
+    assert len(made) == 6
+
+
+def test_the_block_that_tells_the_speed_takes_less_than_a_second() -> None:
+    began = kept.time.perf_counter()
+    assert 0 < kept.time_block() < kept.time.perf_counter() - began < 5
+
+
+def test_one_process_has_the_threads_that_the_environment_says() -> None:
+    words = [sys.executable, "-c", "from gpm.compute import usual_threads; print(usual_threads(1))"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    assert done.stdout == "1\n"
 
 
 # the command

@@ -56,7 +56,9 @@ def test_each_task_has_its_own_options() -> None:
     values = rings_and_trees(np.linspace(-1, 1, rings_and_trees().num_graphs))
     numbers = load_task_data(values, "graph", metric="mae")
     assert "smoothing" not in default_space(numbers, Config(metric="mae")).entries
-    assert "topology" not in default_space(_data("node"), _base("node", model="gcn")).entries
+    baseline = default_space(_data("node"), _base("node", model="gcn")).entries
+    assert {"layers", "gnn_norm"} < set(baseline)
+    assert "topology" not in baseline
 
 
 def test_embeddings_that_take_long_are_left_out() -> None:

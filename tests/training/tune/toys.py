@@ -12,6 +12,7 @@ from gpm.cli.tune import tune
 
 NODES = 60
 SMALL: dict[str, Any] = {
+    "preset": "plain",
     "width": 8, "heads": 2, "lengths": [0, 1, 2], "patterns": 6, "pool": 12, "batch": 32, "epochs": 3, "warmup": 2,
     "dropout": 0.1, "device": "cpu",
 }  # fmt: skip

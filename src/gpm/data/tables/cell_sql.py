@@ -188,10 +188,13 @@ def first_cell(table: Table, read: str, test: str) -> tuple[str, Any]:
     return table.where(row), t
 
 
+def wrong(table: Table) -> str:
+    """Test whether a cell `x` is filled and not of its `kind`."""
+    return f"x IS NOT NULL AND coalesce(abs({value(table, 'x', 'kind')}) > {LARGEST}, TRUE)"
+
+
 def refuse(table: Table, name: str, kind: str) -> GpmError:
     """Make the error that names the first cell of a column that is not of a kind."""
-    wrong = f"x IS NOT NULL AND (v IS NULL OR abs(v) > {LARGEST})"
-    read = f"SELECT gpm_row, t, x, {value(table, 'x', 'kind')} AS v FROM ({cells(table, [name], [kind], rows=True)})"
-    where, wrong_cell = first_cell(table, read, wrong)
+    where, wrong_cell = first_cell(table, cells(table, [name], [kind], rows=True), wrong(table))
     fix = "fix the cell, empty it if it is unknown, or set another kind for the column in the YAML"
     return GpmError(f"{where}: {wrong_cell[:60]!r} in column {name!r} is not {WORDS[kind]}; {fix}.")

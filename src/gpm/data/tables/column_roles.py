@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +24,7 @@ MASKS = {f"{part}{mark}mask" for part in ("train", "val", "valid", "test") for m
 _COMMA = re.compile(r"[+-]?\d+,\d+")  # a decimal comma in a file that uses decimal points
 _SURE = 2_000_000  # up to this many rows, all values are compared
 _EPOCH = 1e8  # integers from here on are taken for seconds since 1970
+FLAGS = {"from_column": ("edges", "source"), "to_column": ("edges", "target"), "id_column": ("nodes", "id")}
 _IDS = ("id", "node_id", "nodeid", "node", "vertex", "vertex_id")  # the surest first
 _MAYBE_IDS = ("ids", "nodes", "uid", "key", "user_id", "user", "name", "index")  # if no two rows share a value
 
@@ -94,6 +95,25 @@ def in_yaml(table: str, role: str, name: str = "NAME") -> str:
     return f"set it in the YAML, under {table}: 'columns: {name}: {{role: {role}}}'"
 
 
+def settle_named(drafts: Mapping[str, Draft], named: Mapping[str, str]) -> None:
+    """Give the columns that the user names by flags the roles of these flags."""
+    for flag, name in named.items():
+        table, role = FLAGS[flag]
+        if name and table not in drafts:
+            raise GpmError(f"--{flag} {name} is a column of the {table}; give their table: --{table} FILE.")
+        if name and any(other != drafts[table].find(name) for other in drafts[table].having(role)):
+            other = drafts[table].having(role)[0]
+            raise GpmError(f"The {role} is {other!r} in the YAML, but {name!r} in the command; keep one of them.")
+        if name:
+            drafts[table].settle(drafts[table].find(name), role)
+
+
+def _by_flag(role: str) -> str:
+    """Return how to name the column of a role."""
+    flag, table = next((flag, table) for flag, (table, each) in FLAGS.items() if each == role)
+    return f"name it with --{flag} NAME, or {in_yaml(table, role)}"
+
+
 def find_targets(homes: Sequence[Draft], drafts: Sequence[Draft], names: Sequence[str]) -> None:
     """Find the columns to predict in the first of the tables `homes`, by the user's names or as the YAML says.
 
@@ -129,7 +149,7 @@ def find_ends(edges: Draft) -> None:
         if not edges.having(role):
             names = edges.named(words)
             exact = [name for name in names if word(name) == role]
-            edges.settle_one(exact or names, role, in_yaml("edges", role))
+            edges.settle_one(exact or names, role, _by_flag(role))
     missing = [role for role in ("source", "target") if not edges.having(role)]
     free, width = edges.free(), len(edges.table.columns)
     if missing and (edges.headless or width <= 3) and len(free) >= len(missing):
@@ -137,7 +157,7 @@ def find_ends(edges: Draft) -> None:
             edges.settle(name, role)
     elif missing:
         cut = "write a row as 'source,target', or set the delimiter in the YAML, under edges: 'delimiter: \"|\"'"
-        fix = in_yaml("edges", missing[0]) if width > 1 else cut
+        fix = _by_flag(missing[0]) if width > 1 else cut
         raise _unclear(edges, f"is the {missing[0]} of an edge", f"{fix[0].upper()}{fix[1:]}")
 
 
@@ -174,11 +194,11 @@ def find_id(nodes: Draft) -> None:
     for name in (*_IDS, *_MAYBE_IDS):
         names = nodes.named([name])
         if names and (name in _IDS or nodes.having("graph") or _is_unique(nodes.table, names[0])):
-            nodes.settle_one(names, "id", in_yaml("nodes", "id"))
+            nodes.settle_one(names, "id", _by_flag("id"))
             return
     first = nodes.table.columns[0]
     if first not in nodes.free() or not (nodes.headless or _is_unique(nodes.table, first)):
-        raise _unclear(nodes, "names the node", f"Call it id, or {in_yaml('nodes', 'id')}")
+        raise _unclear(nodes, "names the node", f"Call it id, {_by_flag('id')}")
     nodes.settle(first, "id")
 
 
@@ -216,14 +236,12 @@ def find_graph(drafts: Sequence[Draft], name: str) -> None:
             raise _unclear(holder, "names the graph of a row", "Name it with --graph NAME")
 
 
-def find_split(home: Draft | None, drafts: Sequence[Draft], name: str) -> None:
+def find_split(home: Draft, drafts: Sequence[Draft], name: str) -> None:
     """Find the column that says train, val or test: the one that the user names, else one with a usual name.
 
-    It must be in the table of the targets, `home`, which is None for links.
+    It must be in the table of the targets, `home`; for links, in the edges.
     """
-    if name and home is None:
-        raise GpmError(f"--split {name}: a split column is for nodes or graphs; split links with --split 60/20/20.")
-    if name and home is not None:
+    if name:
         home.settle(home.find(name), "split")
     for draft in drafts:
         if draft.having("split"):
@@ -233,8 +251,7 @@ def find_split(home: Draft | None, drafts: Sequence[Draft], name: str) -> None:
             draft.settle_one(names, "split", "choose one with --split NAME")
             _refuse_masks(draft)
             continue
-        why = "edges are split at random" if draft.name == "edges" else "split of another task"
-        draft.columns |= {column: Column("ignore", why=why) for column in names}
+        draft.columns |= {column: Column("ignore", why="split of another task") for column in names}
 
 
 def _holds_splits(draft: Draft, column: str, home: bool) -> bool:

@@ -29,13 +29,15 @@ _TYPED = re.compile(
     r"[-+]?(\d+([.,]\d*)?|[.,]\d+)([eE][-+]?\d+)?|\d{4}-\d\d?-\d\d?([T ].*)?|\d\d?[./]\d\d?[./]\d{4}|true|false|yes|no",
     re.IGNORECASE,
 )
+_CODE = re.compile(r"(\D*)\d+")
 
 
 def is_header(first: Sequence[str], body: Sequence[Sequence[str]], names: Collection[str] = ()) -> bool:
-    """Return whether the first row is a header: it contains an expected name, usual names, or text above numbers.
+    """Return whether the first row is a header: it has an expected name, usual names, or text above numbers or codes.
 
-    A row with numbers, dates or yes/no cells is not a header, nor is one whose cells are node names further down. Of
-    the rows below it, the `body`, a hundred suffice.
+    A row with numbers, dates or yes/no cells is not a header, nor is one whose cells are node names further down. Codes
+    are cells that all have the same letters in front of digits, such as p001 and p002. Of the rows below it, the
+    `body`, a hundred suffice.
     """
     words = [cell.lower() for cell in first]
     if {name.lower() for name in names} & set(words):
@@ -46,7 +48,11 @@ def is_header(first: Sequence[str], body: Sequence[Sequence[str]], names: Collec
         return not (len(first) > 1 and all(again))
     if any(map(_TYPED.fullmatch, first)) or any(again):
         return False
-    return any(cell and _are_typed([row[i] for row in body if i < len(row)]) for i, cell in enumerate(first))
+    columns = [(cell, [row[i] for row in body if i < len(row)]) for i, cell in enumerate(first) if cell]
+    if any(_are_typed(column) for _, column in columns):
+        return True
+    codes = [(cell, letters) for cell, column in columns if (letters := _find_letters(column)) is not None]
+    return bool(codes) and not any(re.fullmatch(rf"{re.escape(letters)}\d+", cell) for cell, letters in codes)
 
 
 def find_column(path: Path, header: list[str], name: str) -> str:
@@ -71,3 +77,11 @@ def _are_usual(words: list[str]) -> bool:
 def _are_typed(column: list[str]) -> bool:
     filled = [cell for cell in column if cell.lower() not in UNKNOWN]
     return bool(filled) and all(map(_TYPED.fullmatch, filled))
+
+
+def _find_letters(column: list[str]) -> str | None:
+    """Return the letters that all cells of a column have in front of digits; None if they differ, or are all alike."""
+    filled = {cell for cell in column if cell.lower() not in UNKNOWN}
+    codes = [_CODE.fullmatch(cell) for cell in filled]
+    letters = {code[1] if code else None for code in codes}
+    return letters.pop() if len(filled) > 1 and len(letters) == 1 else None

@@ -39,7 +39,7 @@ class Unseen:
 
     missing_columns: list[str] = field(default_factory=list)  # features without a column: all cells count as missing
     new_columns: list[str] = field(default_factory=list)  # columns that training did not have: they are not read
-    values: dict[str, dict[str, int]] = field(default_factory=dict)  # most frequent new values of categories
+    values: dict[str, dict[str, int]] = field(default_factory=dict)  # most frequent new values of categories and flags
     rows: dict[str, int] = field(default_factory=dict)  # rows with a new value
     far: dict[str, int] = field(default_factory=dict)  # numbers outside the training range by more than its width
     empty: dict[str, int] = field(default_factory=dict)  # missing cells, where none were in training
@@ -79,11 +79,12 @@ def encode(
 ) -> tuple[NDArray[np.float32] | sp.csr_array, Unseen]:
     """Encode the columns of a table as float32 `[rows, width]`, and return them and what is new in the table.
 
-    Absent columns count as missing; a cell that is not of its column's kind is an error. `place` is the row of the
-    features for each row of the table `[R]`, by default the same; rows with a negative index are skipped, and of
-    several rows with the same index the first is used. Other rows of the features have all cells missing. Dense
-    features are written to the .npy file `path`, if there is one; sparse rows are returned if they are allowed and
-    fewer than one in ten entries are nonzero. New columns are neither features nor `known`, such as ids and targets.
+    Absent columns count as missing, and so does a cell of a yes-or-no column that is neither; a number or date that
+    cannot be read is an error. `place` is the row of the features for each row of the table `[R]`, by default the same;
+    rows with a negative index are skipped, and of several rows with the same index the first is used. Other rows of the
+    features have all cells missing. Dense features are written to the .npy file `path`, if there is one; sparse rows
+    are returned if they are allowed and fewer than one in ten entries are nonzero. New columns are neither features nor
+    `known`, such as ids and targets.
     """
     unseen = Unseen([entry["column"] for entry in encoding if entry["column"] not in table.columns])
     if known is not None:
@@ -153,16 +154,19 @@ def _read_numbers(table: Table, entries: Encoding, first: NDArray, unseen: Unsee
     mean, std, low, high = (np.array([entry[key] for entry in entries]) for key in ("mean", "std", "low", "high"))
     limit = np.where((mean == 0) & (std == 1), sql.LARGEST, _FURTHEST)
     flagged = np.array([entry["missing"] for entry in entries])
+    is_flag, strange = np.array([entry["kind"] == "flag" for entry in entries]), False
     far, empty = np.zeros(len(entries), dtype=np.int64), np.zeros(len(entries), dtype=np.int64)
     zeros = bool((mean != 0).any())  # zeros of a bag of words need not be read
     for row, c, v in _read_values(table, entries, zeros):
-        if (wrong := np.flatnonzero(np.abs(v) > sql.LARGEST)).size:
-            entry = entries[c[wrong[0]]]
+        wrong = np.abs(v) > sql.LARGEST
+        if (refused := np.flatnonzero(wrong & ~is_flag[c])).size:
+            entry = entries[c[refused[0]]]
             raise sql.refuse(table, entry["column"], entry["kind"])
-        gone = np.isnan(v)
+        strange, gone = strange or bool(wrong.any()), np.isnan(v)
         reach = (high - low)[c]
-        far += np.bincount(c[(v < low[c] - reach) | (v > high[c] + reach)], minlength=len(entries))
+        far += np.bincount(c[((v < low[c] - reach) | (v > high[c] + reach)) & ~wrong], minlength=len(entries))
         empty += np.bincount(c[gone], minlength=len(entries))
+        v, gone = np.where(wrong, np.nan, v), gone | wrong
         with np.errstate(over="ignore"):  # clipped below
             scaled = (v - mean[c]) / np.where(std[c] > 0, std[c], np.inf)
         there, flag = ~gone & (scaled != 0), gone & flagged[c]
@@ -171,6 +175,10 @@ def _read_numbers(table: Table, entries: Encoding, first: NDArray, unseen: Unsee
     columns = [entry["column"] for entry in entries]
     unseen.far |= {columns[i]: int(far[i]) for i in np.flatnonzero(far)}
     unseen.empty |= {columns[i]: int(empty[i]) for i in np.flatnonzero(np.where(flagged, 0, empty))}
+    if strange:
+        flags = [column for column, flag in zip(columns, is_flag, strict=True) if flag]
+        read = sql.cells(table, flags, ["flag"] * len(flags))
+        _name_values(table, flags, f"SELECT c, t FROM ({read}) WHERE {sql.wrong(table)}", unseen)
 
 
 def _read_values(table: Table, entries: Encoding, zeros: bool) -> Iterator[Entries]:
@@ -209,9 +217,14 @@ def _read_categories(table: Table, entries: Encoding, first: NDArray, unseen: Un
         if new:
             strict = ", ".join(str(i) for i in np.flatnonzero(~other))
             unknown = f"SELECT c, t FROM ({read}) WHERE k < 0 AND c IN ({strict})"
-            for i, value, count, _, total in table.fetch(sql.most_frequent(unknown, "t", _NAMED)):
-                unseen.values.setdefault(entries[i]["column"], {})[value] = int(count)
-                unseen.rows[entries[i]["column"]] = int(total)
+            _name_values(table, [entry["column"] for entry in entries], unknown, unseen)
+
+
+def _name_values(table: Table, columns: Sequence[str], read: str, unseen: Unseen) -> None:
+    """Note the most frequent of some cells, of which SQL selects the column `c` and the text `t`."""
+    for i, value, count, _, total in table.fetch(sql.most_frequent(read, "t", _NAMED)):
+        unseen.values.setdefault(columns[i], {})[value] = int(count)
+        unseen.rows[columns[i]] = int(total)
 
 
 def _read_texts(table: Table, entries: Encoding, first: NDArray, unseen: Unseen) -> Iterator[Entries]:

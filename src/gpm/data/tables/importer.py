@@ -14,6 +14,7 @@ from gpm.data.splits import is_labelled
 from gpm.data.tables.encode import encode
 from gpm.data.tables.fit_encoding import fit_encoding
 from gpm.data.tables.inputs import gather
+from gpm.data.tables.link_parts import read_held_out, read_negatives
 from gpm.data.tables.node_ids import Ends, Ids, Listed
 from gpm.data.tables.node_order import find_order, reorder_rows
 from gpm.data.tables.number_nodes import number_nodes
@@ -45,6 +46,10 @@ def import_tables(
     task: str = "auto",
     graph: str = "",
     split: str = "",
+    negatives: str | Path | pd.DataFrame | None = None,
+    from_column: str = "",
+    to_column: str = "",
+    id_column: str = "",
     directed: bool = False,
     unlisted: str = "",
     order: str = "",
@@ -67,6 +72,9 @@ def import_tables(
         task: node, link or graph. Default: inferred from the tables.
         graph: Column with the graph of a row.
         split: Column that says train, val or test.
+        negatives: For links, a table of pairs without an edge, to validate and test with.
+        from_column, to_column: Columns of the edges with the nodes where an edge starts and ends. Default: by name.
+        id_column: Column of the nodes with the id that edges use. Default: by name.
         directed: Edges are directed.
         unlisted: An end of an edge that the nodes table does not list: error (the default), add or drop.
         order: Order of the nodes on disk: given (the default, as in the tables), degree (descending) or locality (nodes
@@ -81,7 +89,7 @@ def import_tables(
     """
     wishes = Wishes.read(
         target, schema, like, task=task, graph=graph, split=split, directed=directed, unlisted=unlisted, order=order,
-        values=values,
+        values=values, from_column=from_column, to_column=to_column, id_column=id_column,
     )  # fmt: skip
     gathered = gather(edges, nodes, graphs, wishes.schema.edges.options)
     with (
@@ -90,7 +98,7 @@ def import_tables(
     ):
         with watching(base, "looking at columns", progress):
             opened = open_tables(base, gathered, wishes)
-        _write(opened, writer, wishes.origin, progress)
+        _write(opened, writer, wishes.origin, progress, negatives)
     return Path(out)
 
 
@@ -102,7 +110,7 @@ def show_tables(edges: Any, *, nodes: Any = None, graphs: Any = None, **options:
         return open_tables(base, gathered, wishes).schema
 
 
-def _write(opened: Opened, writer: GraphWriter, origin: Origin | None, progress: bool) -> None:
+def _write(opened: Opened, writer: GraphWriter, origin: Origin | None, progress: bool, negatives: Any) -> None:
     schema, tables, roles = opened.schema, opened.tables, opened.schema.tables()
     base = tables["edges"].base
     ends = Ends(tables["edges"], *(roles["edges"].one(role) for role in ("source", "target", "weight", "graph")))
@@ -128,6 +136,12 @@ def _write(opened: Opened, writer: GraphWriter, origin: Origin | None, progress:
     facts: dict[str, Any] = {"task": schema.task, "title": opened.title, "targets": [], "kind": "", "classes": []}
     facts |= {"encoding": encoding, "graphs": list(ids.graph_names), "schema": schema.to_dict(), "order": schema.order}
     facts |= _write_labels(opened, writer, ids, origin, unseen) | {"unseen": unseen}
+    if negatives is not None and (schema.task != "link" or origin is not None):
+        raise GpmError("Negatives are for training on links; leave out --negatives, or add --task link.")
+    if negatives is not None:
+        writer.put("extra.negatives", read_negatives(base, negatives, ids))
+    if schema.task == "link" and origin is None and (column := roles["edges"].one("split")):
+        writer.put("extra.held_out", read_held_out(ends, ids, column))
     writer.finish(census, sparse=sparse, facts=facts, files={SCHEMA: dump_yaml(schema.to_dict())})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -38,12 +38,13 @@ def infer(
     graph: str = "",
     split: str = "",
     directed: bool = False,
+    named: Mapping[str, str] | None = None,
     given: Schema | None = None,
 ) -> Schema:
     """Infer what each column of the tables is; see `gpm.data.tables.import_tables` for the arguments.
 
     By default graphs are predicted if there is a column or a table of them, nodes if there is a target, else links.
-    What the user says in `given` is kept; the rest is inferred.
+    What the user says in `given` is kept, and `named` are columns by the flags that name them; the rest is inferred.
     """
     given = given or Schema()
     tables = {"edges": edges, "nodes": nodes, "graphs": graphs}
@@ -55,6 +56,7 @@ def infer(
     task = _choose_task(drafts, task, list(target), many, given)
     homes = [drafts[name] for name in HOMES[task] if name in drafts]
     every = list(drafts.values())
+    roles.settle_named(drafts, named or {})
     if homes:
         roles.find_targets(homes, every, target)
     if many:
@@ -62,7 +64,7 @@ def infer(
     roles.find_ends(drafts["edges"])
     roles.find_weight(drafts["edges"])
     roles.find_direction(drafts["edges"], directed or given.directed)
-    roles.find_split(homes[0] if homes else None, every, split)
+    roles.find_split(homes[0] if homes else drafts["edges"], every, split)
     if nodes is not None:
         roles.find_id(drafts["nodes"])
     inferred = {name: _infer_kinds(draft, given, task) for name, draft in drafts.items()}

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 MOST_FILES = 1_000_000
 GRAPH = "graph"  # column with the name of the file that a row comes from
+_GENERIC = {
+    "edges", "edge", "edgelist", "edge_list", "links", "nodes", "graph", "graphs", "network", "data", "dataset",
+    "train", "training", "table", "tables", "input", "raw", "processed", "csv",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,11 +85,11 @@ def gather(edges: Any, nodes: Any = None, graphs: Any = None, options: Mapping[s
     if path.is_dir():
         return _gather_folder(path, nodes, graphs, options or {})
     if suffix_of(path) not in (*NETWORK_FILES, *PICKLES):
-        return Gathered(path, nodes, graphs, title=name_of(path))
+        return Gathered(path, nodes, graphs, title=title_of(path))
     if nodes is not None:
         raise GpmError(f"{path} contains its own nodes; leave out --nodes.")
     nodes, edges, directed = network_tables(path)
-    return Gathered(edges, nodes, graphs, directed, title=name_of(path), file=str(path), is_network=True)
+    return Gathered(edges, nodes, graphs, directed, title=title_of(path), file=str(path), is_network=True)
 
 
 def suffix_of(path: Path) -> str:
@@ -96,6 +100,13 @@ def suffix_of(path: Path) -> str:
 def name_of(path: Path) -> str:
     """Return the name of a file without its suffixes: "edges" for edges.csv.gz."""
     return _unpacked(path).stem
+
+
+def title_of(path: Path) -> str:
+    """Return what to call the graph in a file or folder: "bank" for bank/edges.csv, whose own name is generic."""
+    path = path.expanduser().absolute()
+    names = [name_of(path), *(folder.name for folder in path.parents if folder.name)]
+    return next((name for name in names if name.lower() not in _GENERIC), names[0])
 
 
 def brings_nodes(source: Any) -> bool:

@@ -16,7 +16,7 @@ from gpm.io.yaml_files import dump_yaml, read_schema_yaml
 FORMAT, VERSION = "gpm-import", 1
 TABLES = ("edges", "nodes", "graphs")
 ROLES = {
-    "edges": ("source", "target", "weight", "graph", "feature", "ignore"),
+    "edges": ("source", "target", "weight", "graph", "feature", "split", "ignore"),
     "nodes": ("id", "graph", "feature", "target", "split", "ignore"),
     "graphs": ("graph", "target", "split", "ignore"),
 }

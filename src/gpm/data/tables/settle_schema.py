@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpm.data.tables.column_roles import FLAGS
 from gpm.data.tables.fit_encoding import check_encoding
 from gpm.data.tables.infer_schema import examples, infer
 from gpm.data.tables.open_table import Table
@@ -87,6 +88,9 @@ class Wishes:
     unlisted: str = ""
     order: str = ""
     values: bool = False
+    from_column: str = ""
+    to_column: str = ""
+    id_column: str = ""
     schema: Schema = field(default_factory=Schema)
     origin: Origin | None = None
 
@@ -108,10 +112,15 @@ class Wishes:
             schema = Schema() if schema is None else read_schema(Path(schema))
         return cls(listed, schema=schema, origin=None if like is None else Origin.read(like), **others)
 
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns that flags give a role, by flag."""
+        return {flag: getattr(self, flag) for flag in FLAGS}
+
     def names(self) -> list[str]:
         """Return the names of columns that the user gives."""
         several = [part.strip() for name in self.target for part in name.split(",")]
-        return [name for name in (*self.target, *several, self.graph, self.split) if name]
+        return [name for name in (*self.target, *several, self.graph, self.split, *self.columns.values()) if name]
 
 
 @dataclass(frozen=True)
@@ -160,7 +169,7 @@ def _infer(tables: Mapping[str, Table], gathered: Gathered, wishes: Wishes) -> S
         inferred = infer(
             tables["edges"], tables.get("nodes"), tables.get("graphs"), task=wishes.task, target=targets,
             graph=wishes.graph or gathered.graph, split=wishes.split, directed=wishes.directed or gathered.directed,
-            given=given,
+            named=wishes.columns, given=given,
         )  # fmt: skip
     except GpmError as error:
         if not smiles:

@@ -14,7 +14,7 @@ from typing import Any
 from gpm.data.catalog import CATALOG, spell
 from gpm.data.labels import VALUE_METRICS
 from gpm.data.tables.importer import import_tables
-from gpm.data.tables.inputs import name_of, suffix_of
+from gpm.data.tables.inputs import suffix_of, title_of
 from gpm.data.tables.open_table import TABLE_FILES
 from gpm.data.tables.read_network import NETWORK_FILES, PICKLES
 from gpm.errors import GpmError
@@ -37,7 +37,7 @@ class Tables:
     @property
     def name(self) -> str:
         """Return the default name of a run."""
-        return name_of(Path(self.edges).absolute()) if isinstance(self.edges, (str, Path)) else "tables"
+        return title_of(Path(self.edges)) if isinstance(self.edges, (str, Path)) else "tables"
 
     def import_to(self, folder: Path, *, task: str = "auto", metric: str = "auto", progress: bool = False) -> Path:
         """Import the tables; mae and rmse say that the target is a number."""

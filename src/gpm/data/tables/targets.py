@@ -79,12 +79,12 @@ def read_parts(table: Table, column: str) -> NDArray[np.int8]:
     return parts
 
 
-def check_parts(parts: NDArray, title: str, column: str) -> None:
+def check_parts(parts: NDArray, title: str, column: str, what: str = "labelled row") -> None:
     """Refuse a split column without labelled rows in train, val or test."""
     for index, part in enumerate(PARTS):
         if not (parts == index).any():
             raise GpmError(
-                f"{title}: no labelled row has {part!r} in column {column!r}; assign some rows, or set 'role: ignore' "
+                f"{title}: no {what} has {part!r} in column {column!r}; assign some rows, or set 'role: ignore' "
                 "for the column in the YAML to split at random."
             )
 

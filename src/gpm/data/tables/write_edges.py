@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _COLUMNS = {"edge_ids": "row", "edge_weight": "weight"}  # the column of the entries for each array
 _NUMBERS = ("DOUBLE", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 _log = logging.getLogger("gpm")
-_UNLISTED, _EMPTY, _CROSSING = -1, -2, -3  # instead of the number of a node
+UNLISTED, _EMPTY, _CROSSING = -1, -2, -3  # instead of the number of a node
 
 
 def write_edges(
@@ -65,7 +65,7 @@ def write_edges(
     chosen = ["s", "t"] + (["gpm_row"] if numbered else []) + (["coalesce(w, -1) AS w"] if ends.weight else [])
     rows = dropped = 0
     with show_bar("reading edges", progress) as bar:
-        for frame in ends.table.chunks(f"SELECT {', '.join(chosen)} FROM ({_joined(ends, ids, numbered)})", VECTORS):
+        for frame in ends.table.chunks(f"SELECT {', '.join(chosen)} FROM ({join_ends(ends, ids, numbered)})", VECTORS):
             rows += len(frame)
             bar.update(len(frame))
             columns = _checked(frame, ends, ids)
@@ -89,7 +89,7 @@ def _as_weight(ends: Ends) -> str:
     return f"CAST({column} AS DOUBLE)" if kind in _NUMBERS else number(ends.table, f"trim({text(ends.weight)})")
 
 
-def _joined(ends: Ends, ids: Ids, rows: bool) -> str:
+def join_ends(ends: Ends, ids: Ids, rows: bool) -> str:
     """Return SQL of the edges with the numbers `s` and `t` of their ends, their weight `w`, and if `rows` their row."""
     columns = [
         f"{id_of(ends.table, name, ids.kind)} AS {end}" for name, end in ((ends.source, "a"), (ends.target, "b"))
@@ -103,10 +103,10 @@ def _joined(ends: Ends, ids: Ids, rows: bool) -> str:
     for end, alias in (("a", "x"), ("b", "y")):
         same = f" AND {alias}.graph = g.number" if ids.by_graph else ""
         table += f" LEFT JOIN {ids.table} AS {alias} ON {alias}.name = e.{end}{same}"
-    source = f"CASE WHEN e.a IS NULL OR e.b IS NULL THEN {_EMPTY} ELSE coalesce(x.number, {_UNLISTED}) END"
+    source = f"CASE WHEN e.a IS NULL OR e.b IS NULL THEN {_EMPTY} ELSE coalesce(x.number, {UNLISTED}) END"
     if ids.graph_ptr is not None and not ids.by_graph:
         source = f"CASE WHEN x.graph <> y.graph THEN {_CROSSING} ELSE {source} END"
-    return f"SELECT e.*, {source} AS s, coalesce(y.number, {_UNLISTED}) AS t FROM {table}"
+    return f"SELECT e.*, {source} AS s, coalesce(y.number, {UNLISTED}) AS t FROM {table}"
 
 
 def _checked(frame: pd.DataFrame, ends: Ends, ids: Ids) -> Columns:
@@ -114,7 +114,7 @@ def _checked(frame: pd.DataFrame, ends: Ends, ids: Ids) -> Columns:
     columns = {name: frame[name].to_numpy() for name in frame}
     wrong = (columns["s"] < 0) | (columns["t"] < 0)
     if ids.unlisted == "drop":
-        keep = ~(wrong & (columns["s"] >= _UNLISTED))
+        keep = ~(wrong & (columns["s"] >= UNLISTED))
         columns = {name: values[keep] for name, values in columns.items()}
         wrong = wrong[keep]
     if ends.weight:
@@ -129,8 +129,8 @@ def _report_dropped(dropped: int, rows: int, ends: Ends, ids: Ids) -> None:
     assert ids.nodes is not None
     title = ids.nodes.table.title
     if ids.kind == "VARCHAR":
-        ends_of = f"SELECT unnest([a, b]) AS name, unnest([s, t]) AS number FROM ({_joined(ends, ids, False)})"
-        missing = f"SELECT DISTINCT name, {BARE.format('name')} AS bare FROM ({ends_of}) WHERE number = {_UNLISTED}"
+        ends_of = f"SELECT unnest([a, b]) AS name, unnest([s, t]) AS number FROM ({join_ends(ends, ids, False)})"
+        missing = f"SELECT DISTINCT name, {BARE.format('name')} AS bare FROM ({ends_of}) WHERE number = {UNLISTED}"
         listed = f"SELECT name, {BARE.format('name')} AS bare FROM {ids.table}"
         query = f"SELECT m.name, k.name FROM ({missing}) AS m JOIN ({listed}) AS k USING (bare) LIMIT 1"
         for name, twin in ids.base.execute(query).fetchall():
@@ -159,15 +159,15 @@ def _as_entries(columns: Columns, bits: int, *, both: bool) -> Columns:
 def _explain(ends: Ends, ids: Ids) -> GpmError:
     wrong = [f"s <= {_EMPTY}"] + (["s < 0", "t < 0"] if ids.unlisted != "drop" else [])
     wrong += ["w IS NULL", "w < 0", "isinf(w)"] if ends.weight else []
-    query = f"SELECT gpm_row, a, b, s, t FROM ({_joined(ends, ids, True)}) WHERE {' OR '.join(wrong)}"
+    query = f"SELECT gpm_row, a, b, s, t FROM ({join_ends(ends, ids, True)}) WHERE {' OR '.join(wrong)}"
     row, a, b, s, t = ends.table.fetch(f"{query} ORDER BY gpm_row LIMIT 1")[0]
     where = ends.table.where(row)
     if s == _EMPTY:
         return GpmError(f"{where}: an end of the edge is empty; fix or remove the row.")
     if s == _CROSSING:
         return GpmError(f"{where}: the edge joins {a!r} and {b!r} of two different graphs; fix or remove the row.")
-    if min(s, t) == _UNLISTED and ids.unlisted != "drop":
-        return _explain_unlisted(where, a if s == _UNLISTED else b, ids)
+    if min(s, t) == UNLISTED and ids.unlisted != "drop":
+        return _explain_unlisted(where, a if s == UNLISTED else b, ids)
     query = f"SELECT {text(ends.weight)} FROM {ends.table.numbered()} WHERE gpm_row = {row}"
     cell = ids.base.execute(query).fetchall()[0][0] or ""
     return GpmError(f"{where}: weight {cell!r} is not a number of 0 or more; fix the cell, or ignore the column.")

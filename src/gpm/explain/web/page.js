@@ -40,8 +40,10 @@ class Panel {
 
   through(nodes) {
     const wanted = new Set(nodes);
-    const { patterns } = this.explanation;
-    const passes = ({ walk }, i) => this.list.listed.has(i) && walk.some((node) => wanted.has(node));
+    const { patterns, view } = this.explanation;
+    const explained = nodes.some((node) => view.nodes[node].start); // expected patterns are of the explained nodes
+    const touches = ({ walk, expected }) => (expected ? explained : walk.some((node) => wanted.has(node)));
+    const passes = (pattern, i) => this.list.listed.has(i) && touches(pattern);
     return new Set(patterns.flatMap((pattern, i) => (passes(pattern, i) ? [i] : [])));
   }
 
@@ -57,7 +59,8 @@ class Panel {
   pin(what) {
     const again = what && this.pinned?.kind === what.kind && this.pinned.i === what.i;
     this.set({ pinned: again ? null : what, pointed: null, walked: null }, !again);
-    this.graph.approach(!again && what?.kind === "pattern" ? this.explanation.patterns[what.i].walk : null);
+    const walk = !again && what?.kind === "pattern" ? this.explanation.patterns[what.i].walk : [];
+    this.graph.approach(walk.length ? walk : null); // an expected pattern has none
   }
 
   release() {
@@ -87,8 +90,11 @@ class Panel {
   }
 
   showPattern(i, pinned) {
-    const { walk, edges } = this.explanation.patterns[i];
-    this.graph.light(new Set(walk), edges, walk);
+    const { walk, edges, area } = this.explanation.patterns[i];
+    const near = new Set(area); // what an expected pattern reads
+    const among = this.explanation.view.edges.filter(({ source, target }) => near.has(source) && near.has(target));
+    const pairs = walk.length ? edges : among.map(({ source, target }) => [source, target]);
+    this.graph.light(walk.length ? new Set(walk) : near, pairs, walk);
     this.list.mark({ shown: i, pinned });
     this.details.replaceChildren(this.close, ...patternDetails(this.explanation, i, this.list.rankOf(i)));
   }

@@ -32,6 +32,7 @@ function arguesText(explanation, pattern) {
 
 function patternFacts(explanation, pattern) {
   const without = `without it: ${answerText(explanation, pattern.without)}`;
+  if (pattern.expected) return [arguesText(explanation, pattern), without, "exact, not drawn"];
   return [arguesText(explanation, pattern), without, counted(pattern.scale, "step"), counted(pattern.count, "walk")];
 }
 
@@ -59,7 +60,15 @@ function bar(value, spread, low, high) {
   return html("span", { class: "bar", "aria-hidden": "true" }, ...parts);
 }
 
+// An expected pattern has no walk: the explained instance, and a ring for each step that it reaches.
+function expectedThumbnail({ scale }) {
+  const rings = Array.from({ length: scale }, (_, i) => svg("circle", { class: "reach", cx: 32, cy: 32, r: 11 + 6 * i }));
+  const square = svg("rect", { x: 27.5, y: 27.5, width: 9, height: 9, class: "first" });
+  return svg("svg", { class: "thumbnail", viewBox: "0 0 64 64", "aria-hidden": "true" }, ...rings, square);
+}
+
 function thumbnail(explanation, pattern) {
+  if (pattern.expected) return expectedThumbnail(pattern);
   const order = [...stepsOf(pattern.walk).keys()];
   const points = new Map(order.map((node, i) => [node, pattern.places[i].map((p, axis) => 32 + 46 * (axis ? -p : p))]));
   const crossed = crossedPairs(pattern.walk);

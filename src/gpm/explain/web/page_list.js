@@ -17,6 +17,7 @@ class PatternList {
       html("span", { class: "rank" }), thumbnail(this.explanation, pattern),
       html("span", { class: "body" },
         html("span", { class: "line" }, shape, both, html("span", { class: "score" })),
+        ...(pattern.expected && pattern.content ? [html("span", { class: "content", title: pattern.content }, pattern.content)] : []),
         html("span", { class: "scale" }), factLine(patternFacts(this.explanation, pattern), "span")));
   }
 

@@ -27,7 +27,24 @@ function evidenceTable({ classes, kind }, { evidence }) {
   return tabled("evidence", kind === "value" ? "What it adds" : "Evidence (log-odds)", rows);
 }
 
+// What an expected pattern holds: its columns that count the most, against the average of the training split.
+function expectedDetails(explanation, pattern, rank) {
+  const say = inColumn([pattern.score]);
+  const head = ["column", "here", "average", "adds"].map((text) => html("th", { scope: "col" }, text));
+  const adds = inColumn(pattern.columns.map((column) => column.evidence));
+  const rows = pattern.columns.map(({ name, value, average, evidence }) => html("tr", {},
+    heading(name), measured(number(value)), measured(number(average)), measured(plus(evidence) + adds(evidence))));
+  const table = rows.length ? [tabled("features", "Columns that count most", [html("tr", {}, ...head), ...rows])] : [];
+  return [
+    html("h3", {}, html("span", { class: "rank" }, rank), pattern.label),
+    factLine([`score ${say(pattern.score)} ± ${say(pattern.spread)}`, ...patternFacts(explanation, pattern)]),
+    html("p", { class: "content" }, pattern.content),
+    html("div", { class: "columns" }, evidenceTable(explanation, pattern), ...table),
+  ];
+}
+
 function patternDetails(explanation, i, rank) {
+  if (explanation.patterns[i].expected) return expectedDetails(explanation, explanation.patterns[i], rank);
   const [pattern, { nodes, atoms }] = [explanation.patterns[i], explanation.view];
   const say = inColumn([pattern.score]);
   const kind = (node) => (atoms ? [html("small", {}, nodes[node].kind)] : []);
@@ -111,8 +128,8 @@ function trustSection(explanation) {
 }
 
 function summary(explanation, level) {
-  const { name, headline, kind, truth, classes, answers } = explanation;
-  const says = classes[answers.indexOf(Math.max(...answers))];
+  const { name, headline, kind, truth, classes, answers, predicted } = explanation;
+  const says = classes[predicted ?? answers.indexOf(Math.max(...answers))];
   const verdict = kind !== "classes" && kind !== "link" ? "" : truth === says ? " ✓" : ` ✗ predicted ${says}`;
   const facts = [
     ["data", explanation.data],

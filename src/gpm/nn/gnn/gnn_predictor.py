@@ -16,7 +16,7 @@ from gpm.config import Config
 from gpm.errors import GpmError
 from gpm.graph.graph import Graph
 from gpm.nn.feature_table import FeatureTable, InputSpec, nodes_of
-from gpm.nn.gnn.network import LAYERS, GraphNetwork, Level, Network
+from gpm.nn.gnn.network import GraphNetwork, Level, Network, usual_layers
 from gpm.nn.gnn.subgraph import IncomingEdges, Subgraph
 from gpm.nn.predictor import Predicts, evaluating, show_progress
 
@@ -30,7 +30,7 @@ def make_network(
 ) -> GraphNetwork:
     """Make the network that reads such inputs, with fresh weights; see `NetworkPredictor.build`."""
     if layers is None:
-        layers = config.layers if (config.layers or 0) > 1 else LAYERS[level]
+        layers = config.layers if (config.layers or 0) > 1 else usual_layers(config.model, level)
     return GraphNetwork(cast(Network, config.model), inputs, config, outputs, level, layers)
 
 
@@ -64,7 +64,7 @@ class NetworkPredictor(Predicts):
     ) -> NetworkPredictor:
         """Make a network for a graph, with fresh weights; see `Predictor.build` for the arguments.
 
-        Layers of message passing are by default those of the options if more than one, else those of `LAYERS`.
+        Layers of message passing are by default those of the options if more than one, else `usual_layers`.
         """
         table = FeatureTable.build(config, graph, inputs, device)
         table = table.take(torch.arange(table.num_nodes)) if table.lazy else table  # the network reads all of it

@@ -16,23 +16,31 @@ from gpm.nn.feature_map import InputMap
 from gpm.nn.feature_table import FeatureTable, InputSpec
 from gpm.nn.gnn.subgraph import Subgraph
 
-Network = Literal["gcn", "gat", "sage", "gin", "appnp", "gps", "mlp"]
+Network = Literal["gcn", "gat", "sage", "gin", "gcnii", "appnp", "gps", "mlp"]
 Level = Literal["node", "link", "graph"]
 LAYERS: dict[Level, int] = {"node": 2, "link": 2, "graph": 4}
+DEEP = 8  # layers of gcnii
 PERCEPTRONS = ("appnp", "mlp")  # their layers read one node each
+RESIDUAL = ("gcnii", "gps")  # their layers have residual connections of their own
+OWN_MAP = ("sage", *PERCEPTRONS)  # their layers map the node itself, which a linear residual would only repeat
 READ_EDGES = ("gat", "gin", "gps")  # their layers read edge features
 HOPS, TELEPORT = 10, 0.1  # of personalised PageRank, as in the paper of APPNP
+ALPHA, THETA = 0.1, 0.5  # of GCNII: share of the first embedding, and how fast the weight of its maps falls
 ONE_ROW: dict[str, Any] = {"allow_single_element": True}  # a batch may be a single node
 MOST_PAIRS = 1 << 27  # pairs of nodes that attend to each other in one pass
 
 
 class GraphNetwork(nn.Module):
-    """Map the inputs, pass messages a few times, read out nodes, pairs or graphs.
+    r"""Map the inputs, pass messages a few times, read out nodes, pairs or graphs.
 
-    Messages follow the direction of edges. gat, gin and gps read edge features, gcn and appnp edge weights; mlp reads
-    no edges. A link is read from the product of its endpoints, a graph from the mean of its nodes, or, for gin, their
-    sum. Layers are residual for links, and followed by a batch norm for graphs; those of appnp and mlp are layers of
-    the perceptron. Of the options only width, heads, dropout and feature dropout are read.
+    With a linear residual and a norm, as in `Classic GNNs are Strong Baselines <https://arxiv.org/abs/2406.08993>`_,
+
+    .. math:: h^{l+1} = \text{dropout}(\text{relu}(\text{norm}(\text{layer}(h^l) + W_l h^l + b_l)))
+
+    without ReLU and dropout after the last layer. Messages follow the direction of edges. gat, gin and gps read edge
+    features, gcn, gcnii and appnp edge weights; mlp reads no edges. A link is read from the product of its endpoints, a
+    graph from the mean of its nodes, or, for gin, their sum. Layers of appnp and mlp are layers of the perceptron. Of
+    the options only width, heads, dropout, feature dropout and those of baselines are read.
     """
 
     def __init__(
@@ -53,26 +61,33 @@ class GraphNetwork(nn.Module):
         width = options.width or 0
         read = inputs if kind in READ_EDGES else replace(inputs, edge="none")
         self.input_map = InputMap(read, width, options.feature_dropout, flip_signs=options.pe == "lap")
-        count = LAYERS[level] if layers is None else layers
-        self.layers = nn.ModuleList(_make_layer(kind, options, read.edge != "none") for _ in range(count))
-        normed = level == "graph" and kind not in ("gin", "gps")  # these have norms inside
-        self.norms = nn.ModuleList(pyg.BatchNorm(width, **ONE_ROW) if normed else nn.Identity() for _ in range(count))
-        self.residual = level == "link" and kind != "gps"  # gps has its own; for nodes and graphs it did not help
+        count = usual_layers(kind, level) if layers is None else layers
+        self.layers = nn.ModuleList(_make_layer(kind, options, read.edge != "none", i + 1) for i in range(count))
+        norm, self.residual = choose_norm(kind, options, level), choose_residual(kind, options, level)
+        self.norms = nn.ModuleList(_make_norm(norm, width) for _ in range(count))
+        self.skips = nn.ModuleList(nn.Linear(width, width) for _ in range(count if self.residual == "linear" else 0))
+        self.jump = None if options.gnn_jump == "none" else pyg.JumpingKnowledge(options.gnn_jump)
         self.spread = pyg.APPNP(HOPS, TELEPORT, normalize=False) if kind == "appnp" else None
-        self.head = nn.Linear(width, outputs) if level == "node" else pyg.MLP([width, width, outputs], norm=None)
+        read_out = width * count if options.gnn_jump == "cat" else width
+        self.head = nn.Linear(read_out, outputs) if level == "node" else pyg.MLP([read_out, width, outputs], norm=None)
 
     def embed(self, table: FeatureTable, part: Subgraph) -> Tensor:
         """Return the embeddings of nodes `[n, d]`, in single precision, which sparse products require."""
         with torch.autocast(part.nodes.device.type, enabled=False):
             h = self.input_map.nodes(table, part.nodes)
             edge_attr = self._map_edges(table, part)
-            if self.kind in PERCEPTRONS:
-                h = drop(h.relu(), self.options.dropout, self.training)
+            if active := self.kind in (*PERCEPTRONS, "gcnii"):
+                h = h.relu()
+            first, after = h, []
+            h = drop(h, self.options.dropout, self.training and active)
             for number, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
-                passed = norm(self._pass_messages(layer, h, part, edge_attr))
+                passed = self._pass_messages(layer, h, first, part, edge_attr)
+                passed = norm(passed + self.skips[number](h) if self.residual == "linear" else passed)
                 if self.kind != "gps" and number < len(self.layers) - 1:
                     passed = drop(passed.relu(), self.options.dropout, self.training)
-                h = h + passed if self.residual else passed
+                h = h + passed if self.residual == "identity" else passed
+                after.append(h)
+            h = h if self.jump is None else self.jump(after)
             return h if self.spread is None else self.spread(h, part.normalised)
 
     def _map_edges(self, table: FeatureTable, part: Subgraph) -> Tensor | None:
@@ -89,12 +104,16 @@ class GraphNetwork(nn.Module):
         distinct = torch.arange(len(table.edge), device=rows.device)
         return functional.embedding(rows, self.input_map.edge(table.edge, distinct))
 
-    def _pass_messages(self, layer: nn.Module, h: Tensor, part: Subgraph, edge_attr: Tensor | None) -> Tensor:
+    def _pass_messages(
+        self, layer: nn.Module, h: Tensor, first: Tensor, part: Subgraph, edge_attr: Tensor | None
+    ) -> Tensor:
         """Apply one layer, with the edges in the form that is fastest for it."""
         if self.kind in PERCEPTRONS:
             return layer(h)
         if self.kind == "gcn":
             return layer(h, part.normalised)
+        if self.kind == "gcnii":
+            return layer(h, first, part.normalised)
         more: dict[str, Tensor | None] = {} if edge_attr is None else {"edge_attr": edge_attr}
         if self.kind == "gps":
             _check_attention(part)
@@ -123,7 +142,35 @@ class GraphNetwork(nn.Module):
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
 
 
-def _make_layer(kind: Network, options: ModelOptions, edges: bool) -> nn.Module:
+def usual_layers(kind: str, level: Level) -> int:
+    """Return the number of layers where none is given."""
+    return DEEP if kind == "gcnii" else LAYERS[level]
+
+
+def choose_norm(kind: Network, options: ModelOptions, level: Level) -> str:
+    """Return the norm after each layer. auto is that of runs without the option: batch for graphs, else none."""
+    if options.gnn_norm == "auto":
+        return "batch" if level == "graph" and kind not in ("gin", "gps") else "none"  # these have norms inside
+    return "none" if kind == "gps" else options.gnn_norm
+
+
+def choose_residual(kind: Network, options: ModelOptions, level: Level) -> str:
+    """Return the kind of residual. auto is that of runs without the option: the identity for links, else none."""
+    found = options.gnn_residual
+    if found == "auto":
+        found = "identity" if level == "link" else "none"
+    return "none" if kind in RESIDUAL or (found == "linear" and kind in OWN_MAP) else found
+
+
+def _make_norm(name: str, width: int) -> nn.Module:
+    from torch_geometric import nn as pyg
+
+    if name == "none":
+        return nn.Identity()
+    return pyg.BatchNorm(width, **ONE_ROW) if name == "batch" else pyg.LayerNorm(width, mode="node")
+
+
+def _make_layer(kind: Network, options: ModelOptions, edges: bool, number: int) -> nn.Module:
     from torch_geometric import nn as pyg
 
     width, heads = options.width or 0, options.heads or 1
@@ -131,6 +178,8 @@ def _make_layer(kind: Network, options: ModelOptions, edges: bool) -> nn.Module:
         return nn.Linear(width, width)
     if kind == "gcn":
         return pyg.GCNConv(width, width, normalize=False)  # the matrix is normalised once for all layers
+    if kind == "gcnii":
+        return pyg.GCN2Conv(width, ALPHA, THETA, number, normalize=False)
     if kind == "gat":
         edge_dim = width if edges else None
         return pyg.GATConv(width, width // heads, heads, dropout=options.dropout, edge_dim=edge_dim)

@@ -15,6 +15,7 @@ from gpm.graph.graph import Graph
 from gpm.nn.positional import large_eigenvectors as spectrum
 from gpm.nn.positional import rwse_by_walks as returns
 from gpm.nn.positional.eigenvector_cache import keep_positions
+from gpm.patterns.walk_means import symmetric_law, walk_law, weight_matrix
 
 BATCH = 2**18  # matrix entries of a batch of small graphs
 MOST_DENSE = 2048  # nodes of a graph whose eigenvectors may all be computed
@@ -74,12 +75,12 @@ def _take_graph(graph: Graph, index: int) -> Graph:
 
 def _find_vectors(graph: Graph, first: int, dim: int) -> NDArray[np.float32]:
     """Return the leading eigenvectors of every graph from index `first` on, `[N, dim]`."""
-    adjacency = _adjacency(graph)
+    law = symmetric_law(graph)
     embedding = np.zeros((graph.num_nodes, dim), dtype=np.float32)
     for nodes in _equal_graphs(graph, lambda size: size * size):
         size = nodes.shape[1]
         found = min(first + dim, size)
-        matrix = _normalise(_cut(adjacency, nodes))
+        matrix = _cut(law, nodes)
         if size <= 64 or found >= size - 1:
             _, vectors = np.linalg.eigh(_stack(matrix, size))
         else:
@@ -112,13 +113,13 @@ def embed_returns(graph: Graph, dim: int, block: int = 512) -> NDArray[np.float3
     summed over the graphs of a collection. Above `MOST_WORK` multiplications the probabilities are estimated by
     `gpm.nn.positional.rwse_by_walks` and cached in the data folder.
     """
-    if _count_work(graph, dim) > MOST_WORK:
+    if count_work(graph, dim) > MOST_WORK:
         name = f"rwse-{dim}-{returns.count_walks()}"
         return keep_positions(graph, name, dim, lambda: returns.estimate_returns(graph, dim))
-    adjacency = _adjacency(graph)
+    law = walk_law(graph)
     embedding = np.zeros((graph.num_nodes, dim), dtype=np.float32)
     for nodes in _equal_graphs(graph, lambda size: size * min(size, block)):
-        step = _law(_cut(adjacency, nodes))
+        step = _cut(law, nodes)
         for rows, starts, state in _columns(nodes, block):
             for power in range(dim):
                 state = step @ state  # state[i, j]: from i to node j of the same graph in so many steps
@@ -133,12 +134,12 @@ def embed_rings(graph: Graph, dim: int, block: int = 512) -> NDArray[np.float32]
     return probabilities blur. Edges count in both directions, and once. Cost and memory are those of exact return
     probabilities; a graph that would take hours is refused.
     """
-    if _count_work(graph, dim) > MOST_WORK:
+    if count_work(graph, dim) > MOST_WORK:
         graphs = "" if graph.graph_ptr is None else f"{graph.num_graphs:,} graphs with "
         raise GpmError(
             f"Rings of {graphs}{graph.num_nodes:,} nodes and {graph.num_edges:,} edges would take hours; use rwse."
         )
-    adjacency = _adjacency(graph)
+    adjacency = weight_matrix(graph)
     adjacency = sp.csr_array(((adjacency + adjacency.T) > 0).astype(np.float64))
     adjacency.setdiag(0)
     adjacency.eliminate_zeros()
@@ -168,30 +169,10 @@ def _columns(nodes: NDArray, block: int) -> Iterator[tuple[NDArray, NDArray, NDA
         yield rows, starts, state
 
 
-def _count_work(graph: Graph, dim: int) -> float:
+def count_work(graph: Graph, dim: int) -> float:
     """Return the multiplications of exact return probabilities: nodes times edges of every graph, `dim` times."""
     pointer = _pointer(graph)
     return float(np.diff(pointer) @ np.diff(graph.indptr[pointer]).astype(float)) * dim
-
-
-def _law(adjacency: sp.csr_array) -> sp.csr_array:
-    """Return the transition matrix of a walk; at a node without an exit it stays."""
-    degree = adjacency.sum(1)
-    step = sp.csr_array(sp.diags_array(np.where(degree > 0, 1 / np.maximum(degree, 1e-300), 0.0)) @ adjacency)
-    return sp.csr_array(step + sp.diags_array((degree == 0).astype(float)))
-
-
-def _adjacency(graph: Graph) -> sp.csr_array:
-    weight = np.ones(graph.num_edges) if graph.edge_weight is None else graph.edge_weight.astype(np.float64)
-    return sp.csr_array((weight, graph.indices, graph.indptr), shape=(graph.num_nodes, graph.num_nodes))
-
-
-def _normalise(adjacency: sp.csr_array) -> sp.csr_array:
-    """Return `D^-1/2 A D^-1/2` with edges in both directions."""
-    adjacency = adjacency.maximum(adjacency.T).tocsr()
-    degree = np.maximum(adjacency.sum(1), 1e-12)
-    scale = sp.diags_array(np.where(adjacency.sum(1) > 0, degree**-0.5, 0.0))
-    return sp.csr_array(scale @ adjacency @ scale)
 
 
 def _pointer(graph: Graph) -> NDArray:

@@ -72,7 +72,8 @@ class ExportedMachine(nn.Module):
         self, nodes: Tensor, x: Tensor | None = None, x_offsets: Tensor | None = None, x_indices: Tensor | None = None,
         x_values: Tensor | None = None, pe: Tensor | None = None, edges: Tensor | None = None,
         edge_attr: Tensor | None = None, marks: Tensor | None = None, adjacent: Tensor | None = None,
-        shape: Tensor | None = None, sizes: Tensor | None = None,
+        shape: Tensor | None = None, sizes: Tensor | None = None, label: Tensor | None = None,
+        expected: Tensor | None = None,
     ) -> dict[str, Tensor]:  # fmt: skip
         """Return logits, predictions and, if the readout has them, pattern weights; see `list_inputs`."""
         walks = nodes.flatten(0, -2)  # (W, S), -1 past the end
@@ -80,6 +81,8 @@ class ExportedMachine(nn.Module):
         rows = self._map_nodes(x, x_offsets, x_indices, x_values)
         if self.model.input_map.pe is not None:
             rows = rows + _map_rows(self.model.input_map.pe, cast(Tensor, pe))
+        if self.model.input_map.label is not None:
+            rows = rows + cast(Tensor, label) @ self.model.input_map.label
         h = functional.embedding(walks.clamp(min=0), rows)
         if self.model.input_map.edge is not None:
             h = h + self._map_edges(cast(Tensor, edges).flatten(0, -2), cast(Tensor, edge_attr))
@@ -93,7 +96,7 @@ class ExportedMachine(nn.Module):
             shape = None if shape is None else shape.flatten()
             encoded = encoded + self._read_topologies(walks, there, adjacent, shape) * self.model.anonymous.weight
         encoded = encoded.view(*nodes.shape[:-1], encoded.shape[-1])
-        logits, weights = self._read_bags(encoded, nodes, sizes)
+        logits, weights = self._read_bags(encoded, nodes, sizes, expected)
         outputs = {"logits": logits, self.output: self.answers(logits)}
         return outputs if weights is None else outputs | {"weights": weights}
 
@@ -146,9 +149,13 @@ class ExportedMachine(nn.Module):
         h = layer.norm2(h + layer.linear2(layer.linear1(h).relu()))
         return _mean(h, there)
 
-    def _read_bags(self, encoded: Tensor, nodes: Tensor, sizes: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    def _read_bags(
+        self, encoded: Tensor, nodes: Tensor, sizes: Tensor | None, expected: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
         """Compute logits `[B, C]` and pattern weights from encoded patterns `[..., M, d]`."""
         model, there = self.model, nodes[..., 0] >= 0  # (..., M): False where padded
+        if model.expected is not None:
+            return self._read_expected(encoded, nodes, sizes, cast(Tensor, expected))
         if not isinstance(model, LinkPatternMachine):
             pooled, weights = _pool(model.machine, encoded, there, _share(nodes) if self.level == "graph" else None)
             pooled = pooled if sizes is None else pooled * (sizes / model.size)[:, None]
@@ -164,9 +171,29 @@ class ExportedMachine(nn.Module):
         one, two = (model.machine.norm(side) for side in sides)
         return model.join(one, two).view(batch, rounds, 1).mean(1), None
 
+    def _read_expected(
+        self, encoded: Tensor, nodes: Tensor, sizes: Tensor | None, expected: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
+        """Do the same with expected patterns, beside which any number of walks weighs as in training."""
+        model, there = self.model, nodes[..., 0] >= 0
+        assert model.expected is not None
+        values = model.expected.standardise(expected)
+        tokens = model.expected(values)  # (B, K, d)
+        ones = torch.ones(tokens.shape[:2], device=tokens.device)
+        weight = torch.cat([there * (model.drawn / there.sum(1, keepdim=True)), ones], 1)  # (B, M + K)
+        shares = torch.cat([_share(nodes) * model.drawn, ones], 1) if self.level == "graph" else None
+        if shares is not None and model.options.readout == "sum":
+            weight = torch.cat([there.to(ones), ones], 1)  # shares weigh the mean, and attention is even
+        pooled, weights = _pool(model.machine, torch.cat([encoded, tokens], 1), weight, shares)
+        pooled = pooled if sizes is None else pooled * (sizes / model.size)[:, None]
+        return model.expected.add_linear(model.head(pooled), values), weights
+
 
 def _pool(machine: Machine, x: Tensor, there: Tensor, shares: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """Apply `Machine` to padded sets of patterns `[B, M]`: return instances `[B, d]` and pattern weights."""
+    """Apply `Machine` to padded sets of patterns `[B, M]`: return instances `[B, d]` and pattern weights.
+
+    Patterns are there or not, or have weights.
+    """
     bias, layers, weights = _bias(there), cast(list[MachineLayer], list(machine.layers)), None
     if machine.token is not None:
         x = torch.cat([machine.token.expand(x.shape[0], 1, -1), x], 1)
@@ -182,14 +209,14 @@ def _pool(machine: Machine, x: Tensor, there: Tensor, shares: Tensor | None) -> 
     body = x if machine.token is None else x[:, 1:]
     pooled = _mean(x, there) if machine.token is None else x[:, 0]
     if machine.query is not None:
-        weights = (body @ machine.query / math.sqrt(body.shape[-1])).masked_fill(~there, -math.inf).softmax(-1)
+        weights = (body @ machine.query / math.sqrt(body.shape[-1]) + _bias(there)).softmax(-1)
         pooled = pooled + (weights[..., None] * body).sum(1)
     return machine.norm(pooled), weights
 
 
 def _bias(there: Tensor) -> Tensor:
-    """Return the attention bias that hides patterns that are padding."""
-    return torch.zeros(there.shape, device=there.device).masked_fill(~there, -math.inf)
+    """Return the attention bias that hides patterns that are padding, and counts the others by their weights."""
+    return there.float().log()
 
 
 def _map_rows(part: FeatureMap, rows: Tensor) -> Tensor:

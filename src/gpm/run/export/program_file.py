@@ -77,12 +77,20 @@ def describe_program(run: Run, maker: InputMaker, predicted: Predictions) -> dic
     drawn = {name: getattr(config, name) for name in ("lengths", "topology", "seed", "p", "q", "non_backtracking")}
     return {
         "format": "gpm-program", "version": FORMAT, "gpm": __version__, "torch": torch.__version__,
-        "task": run.data.level, "classes": task.names if isinstance(task, ClassTask) else None, "letters": LETTERS,
+        "task": run.data.level, "classes": task.names if isinstance(task, ClassTask) else None,
+        "threshold": _describe_threshold(task), "letters": LETTERS,
         "inputs": [asdict(each) for each in list_inputs(maker.predictor)],
         "outputs": [asdict(each) for each in list_outputs(maker.predictor, task)],
         "patterns": {"count": count, "rounds": rounds} | drawn,
         "example": {"names": predicted.names[:EXAMPLE], "logits": predicted.logits[:EXAMPLE].tolist()},
     }  # fmt: skip
+
+
+def _describe_threshold(task: Task) -> dict[str, Any] | None:
+    """Return the class that is predicted from a probability on, and that probability; None for the likeliest class."""
+    if not isinstance(task, ClassTask) or task.threshold is None:
+        return None
+    return {"class": task.names[task.positive], "probability": task.threshold}
 
 
 def _choose_instances(run: Run, count: int) -> NDArray[np.int64]:

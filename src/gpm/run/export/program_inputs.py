@@ -72,6 +72,13 @@ def list_inputs(predictor: Predictor) -> list[Slot]:
     slots += _list_topology(predictor, bag, positions)
     if predictor.level == "graph" and model.options.readout == "sum":
         slots.append(Slot("sizes", "int64", ("B",), "nodes of each graph"))
+    if spec.label_dim:
+        about = "known label of each row and 1, or zeros where it is unknown; a node on its own walks is a row of zeros"
+        slots.append(Slot("label", "float32", ("n", spec.label_dim), about))
+    if spec.expected:
+        groups = ", ".join(f"{name} ({size})" for name, size in spec.expected.items())
+        about = f"what is known exactly of the instance, NaN where unknown: {groups}"
+        slots.append(Slot("expected", "float32", ("B", sum(spec.expected.values())), about))
     return slots
 
 
@@ -95,7 +102,9 @@ def list_outputs(predictor: Predictor, task: Task) -> list[Slot]:
     else:
         slots.append(Slot("probability", "float32", shape, "of each class, of each label, or of the link"))
     if predictor.level != "link" and (options.readout == "class" or options.fusion):
-        slots.append(Slot("weights", "float32", ("B", "M"), "how much each pattern counted, adding up to 1"))
+        known = len(predictor.model.inputs.expected)
+        about = "how much each pattern counted, adding up to 1" + "; expected patterns come last" * bool(known)
+        slots.append(Slot("weights", "float32", ("B", f"M + {known}" if known else "M"), about))
     return slots
 
 
@@ -135,13 +144,16 @@ class InputMaker:
     def __call__(self, instances: NDArray, patterns: int | None = None) -> dict[str, Tensor]:
         """Return the inputs for nodes `[B]`, graphs `[B]` or pairs `[B, 2]`, given by their ids."""
         inputs = self._draw(instances, patterns)
-        nodes, inputs["nodes"] = _find_rows(inputs["nodes"])
+        rows, inputs["nodes"] = _find_rows(inputs["nodes"])
+        nodes, label = self.table.find_labels(rows)
+        if label is not None:
+            inputs["label"] = label
         form = self.predictor.model.inputs.node
         if form == "sparse":
             inputs |= _take_sparse(self.node, nodes)
         else:
-            rows = _take_dense(self.node, nodes)
-            inputs["x"] = rows.long() if form == "categories" else rows.float()
+            taken = _take_dense(self.node, nodes)
+            inputs["x"] = taken.long() if form == "categories" else taken.float()
         if self.table.pe is not None:
             inputs["pe"] = self.table.pe[nodes]
         if "edges" in inputs:
@@ -164,7 +176,7 @@ class InputMaker:
         return _stack_rounds([_stack_sides(each, self._lay_out(each)) for each in shares])
 
     def _lay_out(self, patterns: Patterns) -> dict[str, Tensor]:
-        model, inputs = self.predictor.model, {"nodes": patterns.nodes.long()}
+        model, inputs = self.predictor.model, {"nodes": patterns.table_rows(self.table.num_nodes).long()}
         if model.input_map.edge is not None:
             assert patterns.edges is not None
             rows, edges = self.table.edge_row, patterns.edges.long()
@@ -173,6 +185,8 @@ class InputMaker:
             inputs["edges"] = edges
         extras = {"marks": patterns.marks, "sizes": patterns.sizes}
         inputs |= {name: values.long() for name, values in extras.items() if values is not None}
+        if patterns.expected is not None:
+            inputs["expected"] = patterns.expected.float()
         if model.anonymous is None or patterns.table.kind == "loops":
             return inputs
         if isinstance(model.anonymous.encoder, ShapeVocabulary):

@@ -1,15 +1,21 @@
-"""Measure what every training costs on this computer, by two small trainings, and cache measured costs."""
+"""Measure what every training costs on this computer, by two small trainings, and cache measured costs.
+
+A cached measurement is used for some hours, with the same number of threads and the same settings of OpenMP, and only
+as long as the computer is about as fast as it was: a busy computer is measured again.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import platform
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -27,6 +33,10 @@ from gpm.training.estimate.measure import Bench, Costs, measure, peak_bytes
 from gpm.training.estimate.subject import Stated, Subject
 
 KEPT = "plan.json"  # cache file in the data root
+OLDEST = 6 * 3600.0  # seconds for which a measurement is used
+CHANGED = 2.0  # factor by which the speed may have changed since
+_SPIN = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "OMP_PROC_BIND")  # how threads wait for each other
+_log = logging.getLogger("gpm")
 STATE = 16  # bytes of each parameter: weight, gradient and the two averages of AdamW
 MOST_OVERHEAD = 0.005  # seconds; what looks like more is a busy computer
 GRAPH = Stated(20_000, 100_000, 64, 4)
@@ -61,16 +71,56 @@ def _cached(name: str, threads: int, again: bool, shape: type[Kept], make: Calla
     """Return cached values of this computer, or measure and cache them; a damaged cache is replaced."""
     from gpm import __version__
 
-    computer = f"{platform.node()} {os.cpu_count()} cores {threads} threads"
+    spin = "".join(f" {name}={os.environ[name]}" for name in _SPIN if name in os.environ)
+    computer = f"{platform.node()} {os.cpu_count()} cores {threads} threads{spin}"
     key, path = f"gpm {__version__} torch {torch.__version__} {computer} {name}", data_root() / KEPT
     cache: dict[str, Any] = {}
     with suppress(GpmError):
         cache = read_json(path)
         if not again:
-            return check_json(cache.get(key), shape, path, "measure again")
+            entry = check_json(cache.get(key), _Entry, path, "measure again")
+            values = check_json(entry.values, shape, path, "measure again")
+            if not (reason := _find_change(entry, "a process" if name == "constants" else "a step")):
+                return values
+            _log.info("measuring this computer again: %s", reason)
     measured = make()
-    write_json(path, cache | {key: asdict(measured)})
+    write_json(path, cache | {key: asdict(_Entry(time.time(), time_block(), asdict(measured)))})
     return measured
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A cached measurement."""
+
+    at: float  # seconds since 1970
+    block: float  # seconds of `time_block` then
+    values: dict[str, Any]
+
+
+def _find_change(entry: _Entry, what: str) -> str:
+    """Return why a measurement is not to be used any more; log how old it is if it is used."""
+    age = time.time() - entry.at
+    if not 0 <= age <= OLDEST:
+        return f"the last measurement is {age / 3600:.0f} hours old"
+    factor = time_block() / max(entry.block, 1e-9)
+    if not 1 / CHANGED <= factor <= CHANGED:
+        speed = f"{factor:.1f} times slower" if factor > 1 else f"{1 / factor:.1f} times faster"
+        return f"it is {speed} than {age / 60:.0f} minutes ago"
+    _log.info("costs of %s were measured %.0f minutes ago; the computer is about as fast now", what, age / 60)
+    return ""
+
+
+def time_block() -> float:
+    """Return the median seconds of a fixed piece of work, repeated for up to half a second with the usual threads."""
+    inputs, weights = torch.ones(512, 128), torch.ones(128, 128) / 128
+    times: list[float] = []
+    ends = time.perf_counter() + 0.5
+    while len(times) < 5 or (len(times) < 200 and time.perf_counter() < ends):
+        began = time.perf_counter()
+        for _ in range(20):
+            torch.tanh(inputs @ weights)
+        times.append(time.perf_counter() - began)
+    return statistics.median(times)
 
 
 def measure_constants(threads: int) -> Constants:

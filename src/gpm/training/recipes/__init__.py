@@ -24,6 +24,7 @@ class Recipe:
     paper: dict[str, Any] = field(default_factory=dict)  # hyper-parameters in the paper's own table
     note: str = ""  # on the figure
     changed: list[str] = field(default_factory=list)  # options that the user changed
+    given: list[str] | None = None  # without a recipe, options that the user gave; the others were chosen
 
     def facts(self) -> dict[str, Any]:
         return {key: value for key, value in asdict(self).items() if key != "config"}

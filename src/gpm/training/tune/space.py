@@ -163,7 +163,8 @@ def _usual(data: TaskData, base: Config) -> dict[str, Choices | Range]:
         entries["smoothing"] = Choices((0.0, 0.05, 0.1))
     entries["pe"] = Choices(tuple(_positions(data, base)))
     if base.model != "gpm":
-        return entries | {"layers": Choices((2, 3, 4))}
+        norm = {"gnn_norm": Choices(("none", "batch", "layer"))} if data.level == "node" else {}
+        return entries | {"layers": Choices((2, 3, 4))} | norm
     lengths = {
         "node": ([0, 1, 4, 8], [0, 1, 2, 4], [0, 1, 2, 4, 8], [4, 6, 8]),
         "link": ([0, 1, 4, 8], [0, 1, 2, 4], [1, 2, 4]),

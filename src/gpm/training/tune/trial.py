@@ -42,7 +42,7 @@ class Follow(Callback):
     def __init__(self, config: Config, course: Course, give_up: Callable[[int, float], str], stop: Stop) -> None:
         self.metric, self.select = config.metric, selection_metric(config)
         self.course, self.give_up, self.stop = course, give_up, stop
-        self._best = -math.inf
+        self._best = (-math.inf, -math.inf)
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self.stop.listen()
@@ -57,7 +57,8 @@ class Follow(Callback):
         if not all(math.isfinite(scores[name]) for name in ("train_loss", "val_loss", f"val_{self.metric}")):
             course.why = "diverged"
         else:
-            rank = scores[f"val_{self.select}"] * (1 if METRICS[self.select].larger else -1)
+            sign = 1 if METRICS[self.select].larger else -1
+            rank = sign * scores[f"val_{self.select}"], -scores["val_loss"]  # as KeepBest compares epochs
             if rank > self._best:
                 self._best, course.value, course.epoch = rank, scores[f"val_{self.metric}"], epoch
             assert course.value is not None

@@ -1,0 +1,141 @@
+r"""Expected patterns: tokens of what is known exactly about an instance, beside the walks that are drawn.
+
+The mean of a feature over *all* walks of t steps is one product, :math:`P^t X`; sixteen walks cannot estimate it on a
+dense graph. Each group of an `ExpectedTable` becomes one token, :math:`W_g \, ((v_g - \mu) \cdot s) + b_g`. A linear
+model of the same columns, fitted in closed form, is added to the logits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from gpm.nn.expected_table import LABELS, POSITION, STEP, Answers, ExpectedTable
+from gpm.nn.feature_table import InputSpec
+from gpm.nn.linear_part import fit_linear
+
+FARTHEST = 8.0  # standard deviations; a value beyond is cut off
+GAINS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0)  # of a linear score, to make it a logit
+
+
+class ExpectedPatterns(nn.Module):
+    """Standardise the columns of an `ExpectedTable`, map each group to a token, and add a linear part to the logits."""
+
+    shift: Tensor
+    scale: Tensor
+    weight: Tensor
+    intercept: Tensor
+    projection: Tensor
+    group: Tensor
+
+    def __init__(self, inputs: InputSpec, width: int, outputs: int, linear: bool) -> None:
+        super().__init__()
+        self.names, self.sizes = list(inputs.expected), list(inputs.expected.values())
+        columns = sum(self.sizes)
+        self.register_buffer("shift", torch.zeros(columns))
+        self.register_buffer("scale", torch.ones(columns))
+        if inputs.projected:
+            self.register_buffer("projection", torch.zeros(inputs.projected, inputs.expected[f"{STEP} 0"]))
+        self.maps = nn.ModuleList(nn.Linear(size, width) for size in self.sizes)
+        self.gain = nn.Parameter(torch.ones(1)) if linear else None
+        if linear:
+            self.register_buffer("weight", torch.zeros(columns, outputs))
+            self.register_buffer("intercept", torch.zeros(outputs))
+        group = [index for index, size in enumerate(self.sizes) for _ in range(size)]  # of each column
+        self.register_buffer("group", torch.tensor(group, dtype=torch.int64), persistent=False)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def standardise(self, values: Tensor) -> Tensor:
+        """Return columns `[B, D]` with mean 0 and spread 1 over the training split; what is unknown is 0."""
+        return ((values - self.shift) * self.scale).clamp(-FARTHEST, FARTHEST).nan_to_num(0.0)
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Map standardised columns `[B, D]` to tokens `[B, K, d]`.
+
+        In training positions are flipped at random: eigenvectors have no sign.
+        """
+        parts = list(values.split(self.sizes, 1))
+        if self.training and POSITION in self.names:
+            at = self.names.index(POSITION)
+            parts[at] = parts[at] * (torch.randint(0, 2, (self.sizes[at],), device=values.device) * 2 - 1)
+        return torch.stack([map_(part) for map_, part in zip(self.maps, parts, strict=True)], 1)
+
+    def add_linear(
+        self, logits: Tensor, values: Tensor, weight: Tensor | None = None, correction: Tensor | None = None
+    ) -> Tensor:
+        """Add the linear part of standardised columns `[B, D]`, of which groups may have weights `[B, K]`."""
+        if self.gain is None:
+            return logits
+        if weight is not None:
+            values = values * weight[:, self.group]
+        linear = values @ self.weight + self.intercept
+        return logits + self.gain * (linear if correction is None else linear + correction)
+
+    @torch.no_grad()
+    def fit(self, table: ExpectedTable, answers: Answers | None) -> ExpectedTable:
+        """Find the statistics on the training instances, and the linear part; return the table with its corrections."""
+        train = np.arange(len(table.values)) if answers is None else answers.train
+        values = table.take(train).double()
+        mean, spread = values.nanmean(0).nan_to_num(0), (values - values.nanmean(0)).square().nanmean(0).sqrt()
+        for name, columns in zip(self.names, torch.arange(len(mean)).split(self.sizes), strict=True):
+            if name in table.even:  # rare words stay small
+                common = spread[columns].square().mean().sqrt()
+                spread[columns] = torch.where(spread[columns] > 1e-6 * common, common, 0.0)
+        constant = ~(spread > 1e-6 * mean.abs().clamp(min=1e-6))
+        self.shift.copy_(mean)
+        self.scale.copy_(torch.where(constant, 0.0, 1 / spread))
+        if table.projection is not None:
+            self.projection.copy_(torch.from_numpy(table.projection))
+        if self.gain is None or answers is None:
+            return table
+        return self._fit_linear(table, answers)
+
+    def _fit_linear(self, table: ExpectedTable, answers: Answers) -> ExpectedTable:
+        device = self.shift.device
+        x, held = (self.standardise(table.take(ids).to(device)).cpu().numpy() for ids in (answers.train, answers.val))
+        even = np.repeat(1 / np.sqrt(np.array(self.sizes, dtype=float)), self.sizes)  # no group outweighs another
+        held_targets = answers.val_targets if len(answers.val) else np.zeros((0, answers.targets.shape[1]))
+        part = fit_linear(x * even, answers.targets, held * even, held_targets, self._choices())
+        gain, offset = _choose_gain(part.left_out, answers.targets[part.rows], answers.kind)
+        weight = torch.from_numpy(gain * even[:, None] * part.weight).float()
+        intercept = torch.from_numpy(gain * part.intercept - offset).float()
+        self.weight.copy_(weight)
+        self.intercept.copy_(intercept)
+        correction = torch.zeros(len(table.values), len(intercept))
+        rows = torch.from_numpy(answers.train[part.rows])
+        fitted = torch.from_numpy(x[part.rows]) @ weight + intercept
+        correction[rows] = torch.from_numpy(gain * part.left_out - offset).float() - fitted
+        return table.corrected(correction)
+
+    def _choices(self) -> list[np.ndarray]:
+        """Return the sets of columns that the linear part may have: its own features, with means, with all but labels.
+
+        A neighbour's mean of labels holds the label of the row itself, so a row cannot be left out of it.
+        """
+        steps = [name for name in self.names if name.startswith(STEP)]
+        sets = [steps[:1], steps, [name for name in self.names if name != LABELS]]
+        group, kept = self.group.cpu().numpy(), []
+        for names in sets:
+            if names and names not in kept:
+                kept.append(names)
+        return [np.flatnonzero(np.isin(group, [self.names.index(name) for name in names])) for names in kept]
+
+
+def _choose_gain(scores: np.ndarray, targets: np.ndarray, kind: str) -> tuple[float, float]:
+    """Return by how much to multiply scores, and what to subtract then, to make them logits of the targets."""
+    if kind == "values" or not len(scores):
+        return 1.0, 0.0
+    said, true = torch.from_numpy(scores), torch.from_numpy(np.nan_to_num(targets))
+    known = torch.from_numpy(~np.isnan(targets))
+
+    def loss(gain: float) -> float:
+        if kind == "classes":
+            return float(functional.cross_entropy(gain * said, true))
+        return float(functional.binary_cross_entropy_with_logits((gain * (said - 0.5))[known], true[known]))
+
+    best = min(GAINS, key=loss)
+    return best, 0.0 if kind == "classes" else best / 2

@@ -1,0 +1,92 @@
+"""Options chosen from the data, where the user gave none.
+
+The rules were chosen by validation on several graphs of the board (`benchmarks/board.py`), never for one of them. They
+depend on what the data has: the task, the kind of features, the number of training instances.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gpm.config import Config
+from gpm.data.task_data import TaskData
+from gpm.errors import GpmError
+from gpm.nn.expected_table import MOST_COLUMNS
+from gpm.nn.positional.encodings import MOST_WORK, count_work
+from gpm.nn.star_features import as_categories
+from gpm.training.prepare import draw_split, settle_options
+
+STEPS = {"fast": 500, "auto": 1500, "best": 5000}  # of a training at most, unless few passes take more
+WAIT = {"fast": 120, "auto": 300, "best": 900}  # steps without improvement after which a training stops
+PASSES = {"fast": 5, "auto": 15, "best": 40}  # over the training split, at most or more
+FEW = 1000  # training instances up to which a linear part helps whatever the features
+LARGE = 20_000_000  # edges of a graph whose structure and position would take long
+_log = logging.getLogger("gpm")
+
+
+def choose_options(config: Config, data: TaskData, given: Mapping[str, Any]) -> Config:
+    """Return the options with those that are not given chosen from the data; preset plain leaves them as they are."""
+    if config.preset == "plain" or config.model != "gpm" or data.level == "link":
+        return config
+    split = draw_split(data, settle_options(config, data))
+    count = len(split.train)
+    chosen = _choose_for_graphs(config, data) if data.level == "graph" else _choose_for_nodes(data, count)
+    chosen |= _choose_training(config.preset, data.level, count)
+    kept = {name for name, value in given.items() if value not in ("auto", None)}
+    changes = {name: value for name, value in chosen.items() if name not in kept}
+    shown = ", ".join(f"{name} {value}" for name, value in sorted(changes.items()))
+    _log.info("options chosen from the data: %s; --preset plain takes fixed ones", shown)
+    return config.with_(**changes)
+
+
+def _choose_for_nodes(data: TaskData, count: int) -> dict[str, Any]:
+    """Choose what a model of nodes reads: expected patterns, labels, structure, position, a linear part."""
+    small, x = data.graph.num_edges < LARGE, data.graph.x
+    # On many rows of wide bags of words the network is better alone. With a target graph, its labels might choose.
+    linear = (x is None or x.shape[1] <= MOST_COLUMNS or count <= FEW) and not data.has_domains
+    return {
+        "expected": 3 if small else 2, "labels": "off" if data.has_domains else "on", "structure": small,
+        "position": 16 if small else 0, "linear": linear, "dropout": 0.5, "feature_dropout": 0.5, "decay": 0.05,
+    }  # fmt: skip
+
+
+def _choose_for_graphs(config: Config, data: TaskData) -> dict[str, Any]:
+    """Choose for collections: small graphs are read by convolutions along paths, and their sizes count."""
+    x = data.graph.x
+    kind = "none" if x is None else "categories" if _are_categories(x) else "numbers"
+    chosen: dict[str, Any] = {
+        "readout": "sum", "patterns": min(32, config.pool), "dropout": 0.3, "decay": 0.1, "pe": "rwse",
+        "pe_dim": 8,
+    }  # fmt: skip
+    if kind == "categories":
+        quick = count_work(data.graph, 8) < MOST_WORK
+        chosen |= {"stars": True, "path": "conv", "pe": "rings" if quick else "rwse"}
+    elif kind == "none":
+        chosen |= {"features": "degree", "readout": "mean", "dropout": 0.5}
+    return chosen
+
+
+def _are_categories(x: Any) -> bool:
+    try:
+        return bool(np.size(as_categories(x)))
+    except GpmError:
+        return False
+
+
+def _choose_training(preset: str, level: str, count: int) -> dict[str, Any]:
+    """Choose batch, epochs and patience for so many training instances: small splits get small batches."""
+    most = 64 if level == "graph" else 256
+    batch = min(most, max(16, 2 ** int(math.log2(max(count // 4, 1)))))
+    passes = math.ceil(count / batch)
+    steps = max(20, passes)
+    epochs = max(math.ceil(STEPS[preset] / steps), PASSES[preset])
+    return {
+        "batch": batch, "epoch_steps": 0 if steps == passes else steps, "epochs": epochs,
+        "patience": max(4, math.ceil(WAIT[preset] / steps)), "lr": 2e-3, "schedule": "constant", "warmup": 50,
+        "average": max(1, round(60 / steps)),
+    }  # fmt: skip

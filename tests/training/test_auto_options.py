@@ -1,0 +1,102 @@
+"""Options chosen from the data: only those that are not given, by what the data has, without its test labels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from gpm.config import Config
+from gpm.data.graph_data import build_graph_data
+from gpm.data.node_data import NodeData, build_node_data
+from gpm.data.task_data import TaskData
+from gpm.graph.graph import Graph
+from gpm.run.run import Run
+from gpm.training.auto_options import PASSES, STEPS, choose_options
+from gpm.training.start import train
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def _nodes(count: int = 80, columns: int = 4) -> NodeData:
+    random = np.random.default_rng(0)
+    y = np.arange(count) % 2
+    x = random.normal(size=(count, columns)) + y[:, None]
+    edges = random.integers(0, count, (2, 3 * count))
+    return build_node_data(Graph.from_edges(edges, count, undirected=True, x=x, y=y), "toy")
+
+
+def _graphs(x: Any = None) -> TaskData:
+    graphs = [nx.cycle_graph(5 + i % 3) if i % 2 else nx.path_graph(5 + i % 3) for i in range(40)]
+    joined = Graph.from_networkx(nx.disjoint_union_all(graphs))
+    pointer = np.cumsum([0, *(len(graph) for graph in graphs)])
+    features = None if x is None else np.full((pointer[-1], 1), 0, dtype=x)
+    return build_graph_data(replace(joined, graph_ptr=pointer, x=features, y=np.arange(40) % 2), "toys")
+
+
+def _choose(data: TaskData, **options: Any) -> Config:
+    return choose_options(Config(**options), data, options)
+
+
+def test_what_is_given_is_kept() -> None:
+    given = {"lr": 0.5, "labels": "off", "epochs": 3, "dropout": 0.0, "batch": 7}
+    chosen = _choose(_nodes(), **given)
+    assert {name: getattr(chosen, name) for name in given} == given
+    assert chosen.expected > 0
+
+
+def test_auto_is_not_given() -> None:
+    assert _choose(_nodes(), labels="auto").labels == "on"
+
+
+@pytest.mark.parametrize("options", [{"preset": "plain"}, {"model": "gcn"}], ids=str)
+def test_fixed_options_and_baselines_stay_as_they_are(options: dict[str, Any]) -> None:
+    assert _choose(_nodes(), **options) == Config(**options)
+
+
+@pytest.mark.parametrize("preset", ["fast", "auto", "best"])
+@pytest.mark.parametrize("count", [20, 400, 5000])
+def test_a_training_takes_about_as_many_steps_whatever_its_size(preset: str, count: int) -> None:
+    data = _nodes(count)
+    chosen, train_count = _choose(data, preset=preset), round(0.6 * count)
+    passes = -(-train_count // chosen.batch)
+    steps = chosen.epoch_steps or passes
+    assert chosen.batch <= max(16, train_count)
+    assert 20 <= steps <= max(20, passes)
+    assert STEPS[preset] <= steps * chosen.epochs <= max(STEPS[preset] + steps, PASSES[preset] * passes)
+    assert 0 < chosen.patience < chosen.epochs
+
+
+def test_test_labels_decide_nothing() -> None:
+    data = _nodes()
+    y = data.labels.copy()
+    test = data.make_split(0).test
+    y[test] = 1 - y[test]
+    other = replace(data, graph=replace(data.graph, y=y))
+    assert _choose(data) == _choose(other)
+
+
+def test_a_linear_part_is_for_narrow_features_and_small_splits() -> None:
+    assert _choose(_nodes(2000, columns=4)).linear
+    assert _choose(_nodes(80, columns=400)).linear
+    assert not _choose(_nodes(2000, columns=400)).linear
+
+
+def test_graphs_of_categories_are_read_by_their_stars_and_rings() -> None:
+    chosen = _choose(_graphs(np.int64))
+    assert (chosen.stars, chosen.pe, chosen.path, chosen.readout) == (True, "rings", "conv", "sum")
+    bare = _choose(_graphs())
+    assert (bare.stars, bare.features, bare.pe) == (False, "degree", "rwse")
+
+
+def test_a_run_stores_what_was_chosen_and_predicts_the_same_when_opened(tmp_path: Path) -> None:
+    run = train(_nodes(), out=tmp_path / "run", quiet=True, device="cpu", width=8, heads=2, epochs=3)
+    assert isinstance(run, Run)
+    assert run.config.labels == "on"
+    again = Run.open(tmp_path / "run", _nodes())
+    assert again.config == run.config
+    np.testing.assert_array_equal(again.predict().logits.numpy(), run.predict().logits.numpy())

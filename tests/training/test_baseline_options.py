@@ -1,0 +1,85 @@
+"""A baseline is trained by options of its own, not by those that were chosen for the pattern machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpm import Config, Graph, NodeClassifier, Run, train
+from gpm.io.run_files import read_config
+from gpm.training.baseline_options import NODES
+from gpm.training.batches import Batches
+from gpm.training.choose import choose_recipe
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+COUNT = 60
+
+
+def make_graph() -> Graph:
+    rng = np.random.default_rng(0)
+    ends, x = rng.integers(0, COUNT, (2, 150)), rng.normal(size=(COUNT, 3))
+    return Graph.from_edges(ends, COUNT, undirected=True, x=x, y=np.arange(COUNT) % 3)
+
+
+def choose(source: Any = None, **options: Any) -> Config:
+    return choose_recipe(make_graph() if source is None else source, options)[0].config
+
+
+@pytest.mark.parametrize("model", ["gcn", "sage", "gcnii", "mlp"])
+def test_a_step_on_nodes_learns_from_all_of_them(model: str) -> None:
+    config = choose(model=model)
+    steps = list(Batches(36, config.batch, 0, steps=config.epoch_steps))
+    assert len(steps) == config.epoch_steps == NODES["epoch_steps"]
+    assert all(sorted(step.whole) == list(range(36)) for step in steps)
+
+
+def test_what_the_user_gives_is_kept() -> None:
+    given = {"epochs": 60, "lr": 0.005, "dropout": 0.3, "gnn_norm": "batch", "patience": 0, "layers": 3, "width": 8}
+    config = choose(model="gcn", **given)
+    assert {name: getattr(config, name) for name in given} == given
+    assert config.decay == NODES["decay"]
+    assert (choose(model="gcn", size="m").layers, choose(model="gcn", size="m").width) == (3, 256)
+
+
+def test_batches_of_the_user_are_passes_over_the_training_split() -> None:
+    config = choose(model="gcn", batch=16)
+    assert (config.batch, config.epoch_steps) == (16, 0)
+
+
+def test_auto_is_what_is_done_without_it() -> None:
+    assert choose(model="gat", gnn_norm="auto", gnn_residual="auto") == choose(model="gat")
+    assert choose(model="gat").gnn_residual == "linear"
+
+
+def test_a_recipe_of_the_pattern_machine_says_what_is_learned_but_not_how() -> None:
+    ours, theirs = choose("motifs"), choose("motifs", model="gcn")
+    assert {name: getattr(theirs, name) for name in NODES} == NODES
+    assert all(getattr(ours, name) == getattr(theirs, name) for name in ("data", "features", "pe", "split", "metric"))
+
+
+def test_a_recipe_of_a_baseline_is_taken_as_written(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("data: karate\nmodel: gcn\nepochs: 7\n", encoding="utf-8")
+    assert choose(str(tmp_path / "mine.yaml")) == Config(data="karate", model="gcn", epochs=7)
+
+
+@pytest.mark.parametrize("options", [{"model": "gpm"}, {"model": "gcn", "task": "link"}], ids=str)
+def test_the_pattern_machine_and_links_keep_their_options(options: dict[str, Any]) -> None:
+    options |= {"preset": "plain"}
+    assert choose("karate", **options) == Config(data="karate", **options)
+
+
+def test_an_estimator_fills_them_in_too() -> None:
+    model = NodeClassifier(model="gcn", epochs=1, width=8, heads=2).fit(make_graph())
+    config = model.run_.config
+    assert (config.epochs, config.width, config.gnn_residual, config.batch) == (1, 8, "linear", COUNT)
+
+
+def test_a_run_folder_has_all_that_was_filled_in(tmp_path: Path) -> None:
+    run = train(make_graph(), out=tmp_path / "run", model="gcn", epochs=1, quiet=True)
+    assert isinstance(run, Run)
+    stored = read_config(tmp_path / "run/config.yaml")
+    assert {name: getattr(stored, name) for name in NODES} == NODES | {"epochs": 1}
+    assert "skips.0.weight" in run.predictor.model.state_dict()
