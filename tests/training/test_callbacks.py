@@ -1,7 +1,8 @@
-"""Which epoch is kept: the best metric, and of equal ones the lowest loss."""
+"""Which epoch is kept: the best metric, and of equal ones the lowest loss. What is said about the time that is left."""
 
 from __future__ import annotations
 
+import logging
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -11,8 +12,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpm.training.callbacks import KeepBest
+from gpm.training.callbacks import KeepBest, Progress
 from gpm.training.lightning_module import Learner
+from gpm.training.pace import Pace
 
 Epochs = list[tuple[float, float]]  # metric and loss
 
@@ -63,3 +65,47 @@ def test_a_checkpoint_without_the_loss_keeps_the_first_of_equal_epochs() -> None
     assert keep.epoch == 3
     _follow(keep, [(0.75, 0.1)], first=4)
     assert keep.epoch == 5
+
+
+def _say_times(caplog: pytest.LogCaptureFixture, seconds: float, stopping: bool, show: bool = True) -> list[str]:
+    """Return what is logged in 2 of 60 epochs of 30 steps, whose steps take so many seconds."""
+    progress, now = Progress("accuracy", show, every=-1.0), [0.0]
+    scores = {"train_loss": torch.tensor(0.41), "val_accuracy": torch.tensor(0.88)}
+    trainer: Any = SimpleNamespace(
+        callback_metrics=scores, current_epoch=0, max_epochs=60, is_global_zero=True, num_training_batches=30,
+        early_stopping_callback=object() if stopping else None,
+    )  # fmt: skip
+    learner: Any = None
+    with caplog.at_level(logging.INFO, "gpm"):
+        progress.on_train_start(trainer, learner)
+        progress._pace = Pace(30, lambda: now[0])
+        for trainer.current_epoch in range(2):
+            for step in range(30):
+                now[0] += seconds
+                progress.on_train_batch_end(trainer, learner, None, None, step)
+            progress.on_train_epoch_end(trainer, learner)
+        progress.on_train_end(trainer, learner)
+    return caplog.messages
+
+
+def test_an_epoch_is_logged_with_its_time_and_the_time_left_at_most(caplog: pytest.LogCaptureFixture) -> None:
+    assert _say_times(caplog, 0.07, stopping=True) == [
+        "epoch 1 of at most 60: loss 0.410, val 88.00%, 2.1 s per epoch, at most 2.1 min left",
+        "epoch 2 of at most 60: loss 0.410, val 88.00%, 2.1 s per epoch, at most 2 min left",
+    ]
+
+
+def test_without_early_stopping_no_time_is_a_maximum(caplog: pytest.LogCaptureFixture) -> None:
+    assert _say_times(caplog, 0.07, stopping=False)[1] == (
+        "epoch 2 of 60: loss 0.410, val 88.00%, 2.1 s per epoch, about 2 min left"
+    )
+
+
+def test_a_long_training_is_announced_before_its_first_epoch_ends(caplog: pytest.LogCaptureFixture) -> None:
+    announced, first = _say_times(caplog, 1.0, stopping=True)[:2]
+    assert announced == "training takes at most 38 min: at most 60 epochs of 38 s (measured on the first steps)"
+    assert first.startswith("epoch 1 ")
+
+
+def test_a_quiet_training_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    assert _say_times(caplog, 1.0, stopping=True, show=False) == []

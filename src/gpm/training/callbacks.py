@@ -25,8 +25,10 @@ from gpm.io.atomic import replacing, write_text
 from gpm.tasks.metrics import METRICS
 from gpm.training.distributed.ranks import ALONE, World
 from gpm.training.lightning_module import Learner
+from gpm.training.pace import Pace, show_time
 
 SAVING_SHARE = 0.02  # share of the time that may go to saving checkpoints
+LONG = 600.0  # seconds of a training that is announced
 ONCE = 1.0  # seconds within which repeated signals count as one
 _log = logging.getLogger("gpm")
 
@@ -217,30 +219,55 @@ class SaveState(Resumed, Checkpoint):
 
 
 class Progress(Callback):
-    """Shows a bar over the epochs; without a terminal, a line every so many seconds."""
+    """Shows a bar over the epochs, with the time left; without a terminal, a line every so many seconds.
+
+    A long training is announced by its first steps.
+    """
 
     def __init__(self, metric: str, show: bool = True, every: float = 20.0) -> None:
         self.metric, self.kind, self.show, self.every = f"val_{metric}", METRICS[metric], show, every
         self._bar: Any = None
+        self._pace = Pace(1)
         self.best: float | None = None
         self._logged = 0.0
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if self.show and trainer.is_global_zero:
-            self._bar = tqdm(total=trainer.max_epochs, initial=trainer.current_epoch, unit="epoch", disable=None)
+            layout = "{percentage:3.0f}%|{bar}| epoch {n_fmt} of " + _at_most(trainer) + "{total_fmt}{postfix}"
+            self._bar = tqdm(
+                total=trainer.max_epochs, initial=trainer.current_epoch, bar_format=layout, disable=None,
+            )  # fmt: skip
+        self._pace = Pace(int(trainer.num_training_batches))
         self._logged = time.monotonic()
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        if self._bar is None or (seconds := self._pace.end_step()) is None:
+            return
+        epochs = (trainer.max_epochs or 0) - trainer.current_epoch
+        if epochs * seconds > LONG:
+            with tqdm.external_write_mode():
+                _log.info(
+                    "training takes %s%s: %s%d epochs of %s (measured on the first steps)",
+                    _at_most(trainer) or "about ", show_time(epochs * seconds), _at_most(trainer), epochs,
+                    show_time(seconds),
+                )  # fmt: skip
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if self._bar is None:
             return
         loss, value = (float(trainer.callback_metrics[name]) for name in ("train_loss", self.metric))
         self.best = value if self.best is None else (max if self.kind.larger else min)(self.best, value)
-        shown = self.kind.show(value)
-        self._bar.set_postfix_str(f"loss {loss:.3f}, val {shown}, best {self.kind.show(self.best)}")
+        shown, epoch, most = self.kind.show(value), trainer.current_epoch + 1, trainer.max_epochs or 0
+        seconds = self._pace.end_epoch()
+        pace = f"{show_time(seconds)} per epoch"
+        if epoch < most:
+            pace += f", {_at_most(trainer) or 'about '}{show_time((most - epoch) * seconds)} left"
+        self._bar.set_postfix_str(f"loss {loss:.3f}, val {shown}, best {self.kind.show(self.best)}, {pace}")
         self._bar.update(1)
-        epoch = trainer.current_epoch + 1
-        if self._bar.disable and (time.monotonic() - self._logged > self.every or epoch == trainer.max_epochs):
-            _log.info("epoch %d of %d: loss %.3f, val %s", epoch, trainer.max_epochs, loss, shown)
+        if self._bar.disable and (time.monotonic() - self._logged > self.every or epoch == most):
+            _log.info("epoch %d of %s%d: loss %.3f, val %s, %s", epoch, _at_most(trainer), most, loss, shown, pace)
             self._logged = time.monotonic()
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -249,3 +276,8 @@ class Progress(Callback):
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
         self.on_train_end(trainer, pl_module)
+
+
+def _at_most(trainer: pl.Trainer) -> str:
+    """Return what to say before a number of epochs or a time: a training that stops early may take fewer."""
+    return "at most " if trainer.early_stopping_callback else ""
