@@ -113,7 +113,8 @@ class ModelOptions(Options):
     )  # fmt: skip
     labels: Literal["auto", "on", "off"] = option(
         "off", "Known labels as inputs: nodes on a walk carry the label that they have in the training split, and a "
-        "token has the mean of the known labels around a node. A node's own label is never shown to it.",
+        "token has the mean of the known labels around a node. A node's own label is never shown to it. Networks "
+        "(--model gcn) read them as further inputs of nodes.",
     )  # fmt: skip
     structure: bool = option(
         False, "Add a token with the degree, core number, clustering and return probabilities of a node."

@@ -54,6 +54,11 @@ def test_auto_is_what_is_done_without_it() -> None:
     assert choose(model="gat").gnn_residual == "linear"
 
 
+@pytest.mark.parametrize(("given", "meant"), [({}, "off"), ({"labels": "auto"}, "off"), ({"labels": "on"}, "on")])
+def test_a_baseline_reads_labels_only_if_it_is_told_to(given: dict[str, Any], meant: str) -> None:
+    assert choose(model="gcn", **given).labels == meant
+
+
 def test_a_recipe_of_the_pattern_machine_says_what_is_learned_but_not_how() -> None:
     ours, theirs = choose("motifs"), choose("motifs", model="gcn")
     assert {name: getattr(theirs, name) for name in NODES} == NODES

@@ -19,7 +19,7 @@ from gpm.data.node_data import NodeData
 from gpm.data.splits import Split, random_split
 from gpm.nn.predictor import Predictor
 from gpm.tasks import ClassTask, LinkTask, make_task
-from gpm.training.batches import Batches, Draw, Examples, Loader, Prepared
+from gpm.training.batches import Batches, Draw, Examples, Loader, Prepared, count_batch
 
 SMALL = {"width": 8, "heads": 2, "lengths": [0, 1, 2], "patterns": 6, "pool": 12, "batch": 10}
 
@@ -36,6 +36,18 @@ def test_the_batches_of_an_epoch_are_all_instances_once(count: int, size: int, s
     assert len(dealt) == len(batches)
     assert all(len(batch) == size for batch in dealt[:-1])
     assert sorted(place for batch in dealt for place in batch) == list(range(count))
+
+
+@given(st.integers(2, 50), st.integers(1, 60), st.integers(0, 5))
+def test_a_step_of_a_network_shows_half_of_the_labels_or_more(count: int, batch: int, epoch: int) -> None:
+    """Those of the batch are hidden; without labels to read, and for the pattern machine, a batch is as given."""
+    size = count_batch(Config(model="gcn", labels="on", batch=batch), "node", count)
+    batches = Batches(count, size, 0, steps=7)
+    batches.set_epoch(epoch)
+    assert all(2 * len(draw.whole) <= count + 1 for draw in batches)
+    assert size == batch or 2 * size >= count
+    for same in (Config(model="gcn", batch=batch), Config(labels="on", batch=batch)):
+        assert count_batch(same, "node", count) == batch
 
 
 def test_the_order_is_a_function_of_seed_and_epoch() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import math
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from gpm.nn.predictor import Predictor
 from gpm.tasks import ClassTask, LinkTask, ValueTask
 from gpm.training.batches import Draw, Examples
 from gpm.training.lightning_module import Learner
+from gpm.training.prepare import Training
 
 NODES = 60
 SMALL = {"width": 8, "heads": 2, "lengths": [0, 1, 2], "patterns": 6, "pool": 12, "batch": 10}
@@ -254,3 +256,35 @@ def test_the_loss_falls_on_an_easy_task(tmp_path: Path) -> None:
     assert losses[-1] < 0.5 * losses[0]
     assert run.result["test"]["accuracy"] > 0.9  # type: ignore[union-attr]
     assert [float(row["lr"]) for row in rows][-1] < 1e-3  # what the next step would have
+
+
+@pytest.mark.parametrize(
+    ("kind", "metric"), [("classes", "accuracy"), ("labels", "roc_auc"), ("values", "mae")], ids=str
+)
+def test_labels_that_are_held_out_reach_no_weight_of_a_network(kind: str, metric: str) -> None:
+    graph = _graph()
+    y: Any = graph.y if kind == "classes" else np.random.default_rng(1).normal(size=(NODES, 2)) > 0
+    y = y if kind == "classes" else y.astype(np.float32)
+    split = random_split(np.zeros(NODES, dtype=np.int64), "50/25/25", 0)
+    config = Config(model="gcn", labels="on", width=8, batch=NODES, metric=metric, epochs=1, epoch_steps=3)
+
+    def learn(labels: Any) -> dict[str, torch.Tensor]:
+        data = NodeData(replace(graph, y=labels), "g")
+        training = Training.of(config, data, split)
+        learner = training.make_learner(training.build())
+        optimizer = torch.optim.SGD(learner.parameters(), 0.1)
+        for batch in learner.train_dataloader():
+            torch.manual_seed(0)
+            learner.compute_loss(batch, learner.model)[0].backward()
+            optimizer.step()
+        return {name: value.clone() for name, value in learner.model.state_dict().items()}
+
+    def turn(nodes: Any) -> dict[str, torch.Tensor]:
+        changed = y.copy()
+        changed[nodes] = (changed[nodes] + 1) % 3 if kind == "classes" else 1 - changed[nodes]
+        return learn(changed)
+
+    weights, held, told = learn(y), turn(np.concatenate([split.val, split.test])), turn(split.train[:5])
+    assert "input_map.label" in weights
+    assert all(torch.equal(value, held[name]) for name, value in weights.items())
+    assert not all(torch.equal(value, told[name]) for name, value in weights.items())

@@ -16,9 +16,11 @@ from torch import Tensor
 
 from gpm.data.splits import PARTS
 from gpm.errors import GpmError
+from gpm.graph.graph import Graph
 from gpm.inference.opened import OpenedRun
 from gpm.nn.expected_table import LABELS, Answers, ExpectedTable, spread_answers
-from gpm.nn.predictor import Predictor
+from gpm.nn.gnn.gnn_predictor import NetworkPredictor
+from gpm.nn.predictor import Predictor, Predicts
 from gpm.patterns.known_labels import label_means
 from gpm.tasks import Task, ValueTask
 from gpm.tasks.task import known_answers
@@ -35,7 +37,7 @@ def check_labels(run: OpenedRun) -> list[str]:
     """
     if not run.metadata["inputs"].get("label_dim"):
         return []
-    predictor, task = run.pattern_predictor, run.task
+    predictor, task = run.predictor, run.task
     count = FEW if run.data.graph.num_edges > LARGE else NODES
     chosen = {part: _choose(getattr(run.split, part), count) for part in PARTS}
     seen = _check_own(run, predictor, task, chosen)
@@ -54,13 +56,13 @@ def _choose(ids: NDArray, count: int) -> NDArray[np.int64]:
 
 
 def _check_own(
-    run: OpenedRun, predictor: Predictor, task: Task, chosen: dict[str, NDArray[np.int64]]
+    run: OpenedRun, predictor: Predicts, task: Task, chosen: dict[str, NDArray[np.int64]]
 ) -> tuple[int, int]:
     """Change one label at a time; return how many predictions of neighbours changed, and of how many."""
-    graph, moved, asked = predictor.tokenizer.graph, 0, 0
+    graph, moved, asked = run.data.graph, 0, 0
     for part, nodes in chosen.items():
         for node in nodes.tolist():
-            other = _with_labels(predictor, _change(run, task, np.array([node])))
+            other = _with_labels(predictor, graph, _change(run, task, np.array([node])))
             alone = np.array([node])
             if not torch.equal(_say(predictor, alone), _say(other, alone)):
                 name = graph.name(node)
@@ -75,17 +77,17 @@ def _check_own(
     return moved, asked
 
 
-def _check_held_out(run: OpenedRun, predictor: Predictor, task: Task, nodes: NDArray) -> None:
+def _check_held_out(run: OpenedRun, predictor: Predicts, task: Task, nodes: NDArray) -> None:
     """Change all labels that are not of the training split."""
     held = np.setdiff1d(np.arange(len(task.targets)), run.split.train)
-    other = _with_labels(predictor, _change(run, task, held))
+    other = _with_labels(predictor, run.data.graph, _change(run, task, held))
     if not torch.equal(_say(predictor, nodes), _say(other, nodes)):
         raise GpmError(
             "Predictions change with labels of val and test: labels leak; do not use this model, and report it."
         )
 
 
-def _say(predictor: Predictor, nodes: NDArray) -> Tensor:
+def _say(predictor: Predicts, nodes: NDArray) -> Tensor:
     return predictor.logits(nodes)
 
 
@@ -105,10 +107,12 @@ def _change(run: OpenedRun, task: Task, nodes: NDArray) -> Answers:
     return answers
 
 
-def _with_labels(predictor: Predictor, answers: Answers) -> Predictor:
-    """Return the same model, told other labels: on the nodes of walks, and in the means around a node."""
-    graph = predictor.tokenizer.graph
+def _with_labels(predictor: Predicts, graph: Graph, answers: Answers) -> Predicts:
+    """Return the same model, told other labels: at the nodes that it reads, and in the means around a node."""
     values, known = spread_answers(answers, graph.num_nodes)
+    if isinstance(predictor, NetworkPredictor):
+        return replace(predictor, table=predictor.table.with_labels(values, known), embedded=None)
+    assert isinstance(predictor, Predictor)
     table = predictor.table.with_labels(values, known)
     expected = predictor.expected
     if expected is not None:

@@ -36,7 +36,7 @@ def build_predictor(
         )  # fmt: skip
     hide = config.hide and config.protocol == "strict"
     return NetworkPredictor.build(
-        config, graph, outputs, cast(Any, level), inputs=inputs, device=device, hide=hide, seen=seen
+        config, graph, outputs, cast(Any, level), inputs=inputs, device=device, hide=hide, seen=seen, answers=answers
     )
 
 

@@ -168,12 +168,14 @@ class InputMap(nn.Module):
 
     In training, a share of the entries of node features is dropped, and with `flip_signs` the columns of positional
     embeddings are flipped at random: eigenvectors have no sign. Known labels are added by a map of their own; in
-    training those of some nodes are hidden.
+    training those of a share of the nodes are hidden.
     """
 
-    def __init__(self, spec: InputSpec, width: int, dropout: float, flip_signs: bool = False) -> None:
+    def __init__(
+        self, spec: InputSpec, width: int, dropout: float, flip_signs: bool = False, hidden: float = HIDDEN_LABELS
+    ) -> None:
         super().__init__()
-        self.dropout, self.flip_signs = dropout, flip_signs
+        self.dropout, self.flip_signs, self.hidden = dropout, flip_signs, hidden
         self.node = FeatureMap(spec.node, spec.node_dim, spec.node_sizes, width)
         self.edge = FeatureMap(spec.edge, spec.edge_dim, spec.edge_sizes, width) if spec.edge != "none" else None
         self.pe = FeatureMap("dense", spec.pe_dim, [], width) if spec.pe_dim else None
@@ -205,7 +207,7 @@ class InputMap(nn.Module):
             h = h + values @ self.pe.weight
         if self.label is not None:
             assert label is not None
-            shown = drop(label.new_ones(len(label), 1), HIDDEN_LABELS, self.training, ids) > 0
+            shown = drop(label.new_ones(len(label), 1), self.hidden, self.training, ids) > 0
             h = h + (label * shown) @ self.label
         return h
 

@@ -130,6 +130,11 @@ class FeatureTable:
         table.show_labels(values, known)
         return table
 
+    def hide_labels(self, nodes: Tensor) -> FeatureTable:
+        """Return the same table without the known labels of some nodes `[H]`."""
+        assert self.label is not None
+        return self._change(label=self.label.index_fill(0, nodes.to(self.label.device), 0.0))
+
     def find_labels(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return the nodes of rows `[U]`, and their known labels `[U, c]` if the table has any."""
         if self.label is None:

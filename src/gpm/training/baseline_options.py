@@ -13,6 +13,7 @@ NODES: dict[str, Any] = {
     "gnn_norm": "none", "gnn_residual": "linear", "gnn_jump": "none", "layers": 1, "width": 64, "dropout": 0.5,
     "feature_dropout": 0.5, "epochs": 100, "epoch_steps": 5, "patience": 20, "accumulate": 1, "lr": 5e-3,
     "schedule": "cosine", "warmup": 100, "decay": 0.1, "smoothing": 0.05, "clip": 1.0, "average": 0, "select": "metric",
+    "labels": "off",
 }  # fmt: skip
 
 

@@ -20,9 +20,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from gpm.config import Config
 from gpm.data.link_data import LinkData, LinkSplit
 from gpm.data.sources import TaskData
 from gpm.data.splits import Split
+from gpm.nn.gnn.gnn_predictor import reads_labels
 from gpm.tasks import Task
 
 AHEAD = 2  # batches that a worker prepares in advance
@@ -36,6 +38,15 @@ class Draw:
     whole: NDArray[np.int64]  # indices of the step's instances in the training split [B], of all ranks
     mine: NDArray[np.int64]  # which of them are read here [b], never empty
     idle: bool = False  # none was left for this rank: the one that it reads counts for nothing
+
+
+def count_batch(config: Config, level: str, count: int) -> int:
+    """Return the size of a batch: as the options say.
+
+    A network that reads known labels hides those of its batch, which is half of the `count` instances at most.
+    """
+    reading = config.model != "gpm" and reads_labels(config, level)
+    return min(config.batch, math.ceil(count / 2)) if reading else config.batch
 
 
 class Batches(Sampler[Draw]):

@@ -264,7 +264,9 @@ class Progress(Callback):
         pace = f"{show_time(seconds)} per epoch"
         if epoch < most:
             pace += f", {_at_most(trainer) or 'about '}{show_time((most - epoch) * seconds)} left"
-        self._bar.set_postfix_str(f"loss {loss:.3f}, val {shown}, best {self.kind.show(self.best)}, {pace}")
+        self._bar.set_postfix_str(
+            f"loss {loss:.3f}, val {shown}, best {self.kind.show(self.best)}, {pace}", refresh=False
+        )
         self._bar.update(1)
         if self._bar.disable and (time.monotonic() - self._logged > self.every or epoch == most):
             _log.info("epoch %d of %s%d: loss %.3f, val %s, %s", epoch, _at_most(trainer), most, loss, shown, pace)

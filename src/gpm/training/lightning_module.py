@@ -21,7 +21,7 @@ from gpm.data.domain_data import DomainSplit
 from gpm.errors import GpmError
 from gpm.nn.predictor import Predictor, Predicts
 from gpm.random_bits import MASK, TRAINING_STEP, make_key
-from gpm.training.batches import Batch, Batches, Examples, Loader, Prepared, Times
+from gpm.training.batches import Batch, Batches, Examples, Loader, Prepared, Times, count_batch
 from gpm.training.distributed.ranks import ALONE, World
 
 VALIDATION_SHARE = 0.25  # share of the cost of an epoch that may go to validating it
@@ -56,7 +56,7 @@ class Learner(pl.LightningModule):
         self.predictor, self.examples, self.config, self.world = predictor, examples, config, world
         self.task, self.split = examples.task, examples.split
         batches = Batches(
-            len(self.split.train), config.batch, config.seed,
+            len(self.split.train), count_batch(config, examples.data.level, len(self.split.train)), config.seed,
             steps=config.epoch_steps, rank=world.rank, ranks=world.size, parts=config.accumulate,
         )  # fmt: skip
         self.steps_per_epoch = batches.steps

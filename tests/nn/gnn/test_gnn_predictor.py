@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, get_args
 
@@ -14,6 +15,7 @@ from torch.nn import functional
 
 from gpm import GpmError, Graph
 from gpm.config import Config
+from gpm.nn.expected_table import Answers, spread_answers
 from gpm.nn.feature_table import FeatureTable
 from gpm.nn.gnn.gnn_predictor import NetworkPredictor
 from gpm.nn.gnn.network import Level, Network
@@ -277,3 +279,73 @@ def test_nodes_of_a_collection_hear_only_their_own_graph() -> None:
     alone = predictor.model.eval().embed(FeatureTable(graph), predictor.edges.cut(np.array([4])))
     first = sum(SIZES[:4])
     torch.testing.assert_close(predictor.embed()[first : first + SIZES[4]], alone.detach(), atol=1e-5, rtol=1e-4)
+
+
+KNOWN = np.array([0, 2, 3, 5, 7, 8, 11, 14, NODES - 1])
+LABELLED = [kind for kind in KINDS if kind != "mlp"]
+
+
+def with_labels(kind: Network, targets: np.ndarray | None = None) -> NetworkPredictor:
+    """A network that is told labels of some nodes."""
+    targets = np.eye(2)[KNOWN % 2] if targets is None else targets
+    return build(kind, "node", options={"labels": "on"}, answers=Answers("classes", KNOWN, targets))
+
+
+def told(predictor: NetworkPredictor, changed: np.ndarray) -> NetworkPredictor:
+    """The same network, told other labels of some nodes."""
+    answers = Answers("classes", KNOWN, np.eye(2)[(KNOWN + np.isin(KNOWN, changed)) % 2])
+    return replace(predictor, table=predictor.table.with_labels(*spread_answers(answers, NODES)))
+
+
+@pytest.mark.parametrize("kind", LABELLED)
+def test_a_training_step_reads_labels_of_others_but_none_of_its_batch(kind: Network) -> None:
+    predictor, batch = with_labels(kind), torch.tensor([3, 7, 0, 14])
+    without_norms(predictor)
+    learned = predictor.learn(batch, 0)
+    assert torch.equal(told(predictor, batch.numpy()).learn(batch, 0), learned)
+    assert not torch.equal(told(predictor, KNOWN[~np.isin(KNOWN, batch)]).learn(batch, 0), learned)
+
+
+@pytest.mark.parametrize("kind", LABELLED)
+def test_the_label_of_a_node_reaches_others_but_not_its_own_prediction(kind: Network) -> None:
+    predictor, nodes = with_labels(kind), np.arange(NODES)
+    said, moved = predictor.logits(nodes), 0
+    for node in KNOWN:
+        other = told(predictor, np.array([node]))
+        again = other.logits(nodes)
+        assert torch.equal(again[node], said[node])
+        assert torch.equal(other.logits(np.array([node])), predictor.logits(np.array([node])))
+        assert torch.equal(other.look_ahead(NODES).logits(nodes), again)
+        moved += not torch.equal(again, said)
+    assert moved >= len(KNOWN) - 1  # the last node has no neighbour
+
+
+def test_a_prediction_does_not_depend_on_what_else_is_asked_for() -> None:
+    predictor = with_labels("gcn")
+    whole = predictor.logits(np.arange(NODES))
+    for node in range(NODES):
+        torch.testing.assert_close(predictor.logits(np.array([node]))[0], whole[node], atol=1e-6, rtol=1e-5)
+
+
+def test_only_nodes_with_a_known_label_need_further_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    predictor, passes = with_labels("gcn"), [0]
+    hide = FeatureTable.hide_labels
+    monkeypatch.setattr(FeatureTable, "hide_labels", lambda *a: (passes.append(1), hide(*a))[1])
+    predictor.logits(np.setdiff1d(np.arange(NODES), KNOWN))
+    assert sum(passes) == 0
+    predictor.logits(KNOWN[:1])
+    assert sum(passes) == 1
+
+
+def test_a_network_on_a_graph_without_known_labels_reads_none() -> None:
+    predictor = with_labels("gcn")
+    empty = Answers("classes", np.zeros(0, dtype=np.int64), np.zeros((0, 2)))
+    other = build("gcn", "node", inputs=predictor.model.inputs, answers=empty)
+    other.model.load_state_dict(predictor.model.state_dict())
+    assert not other.table.label.any()  # type: ignore[union-attr]
+    assert torch.isfinite(other.logits(KNOWN)).all()
+
+
+@pytest.mark.parametrize(("kind", "level"), [("mlp", "node"), ("gcn", "link"), ("gcn", "graph")])
+def test_networks_that_cannot_use_labels_have_none(kind: Network, level: Level) -> None:
+    assert build(kind, level, options={"labels": "on"}).table.label is None

@@ -15,14 +15,17 @@ from torch import Tensor, nn
 from gpm.config import Config
 from gpm.errors import GpmError
 from gpm.graph.graph import Graph
+from gpm.nn.expected_table import Answers, spread_answers
 from gpm.nn.feature_table import FeatureTable, InputSpec, nodes_of
 from gpm.nn.gnn.network import GraphNetwork, Level, Network, usual_layers
 from gpm.nn.gnn.subgraph import IncomingEdges, Subgraph
 from gpm.nn.predictor import Predicts, evaluating, show_progress
+from gpm.random_bits import mix_array
 
 ENTRIES = 1 << 18  # nodes and edges in one forward pass over graphs: bounds memory
 ATTENTION = 16  # pairs of nodes in attention that cost as much as one node or edge
 ROWS = 1 << 16  # nodes or pairs that the head reads at a time
+FOLDS = 4  # parts in which the labels of training nodes are hidden to predict these nodes
 
 
 def make_network(
@@ -34,12 +37,21 @@ def make_network(
     return GraphNetwork(cast(Network, config.model), inputs, config, outputs, level, layers)
 
 
+def reads_labels(config: Config, level: str) -> bool:
+    """Return whether a network reads known labels: those of other nodes, which do not reach a perceptron."""
+    return config.labels == "on" and level == "node" and config.model != "mlp"
+
+
 @dataclass(frozen=True, eq=False)
 class NetworkPredictor(Predicts):
     """Network, features and edges of one graph or collection.
 
     If links are hidden, no message passes over the links of a training batch, so that the network learns to predict
     links that are not in the graph. A batch must be small compared with the graph, or few edges are left.
+
+    Known labels are inputs of their nodes, and must be hidden where these nodes are predicted: a training step hides
+    the labels of its batch. In inference all are shown, and a node that has one is embedded by another pass, without
+    the labels of its fold.
     """
 
     model: GraphNetwork
@@ -61,6 +73,7 @@ class NetworkPredictor(Predicts):
         layers: int | None = None,
         hide: bool = True,
         seen: NDArray | None = None,
+        answers: Answers | None = None,
     ) -> NetworkPredictor:
         """Make a network for a graph, with fresh weights; see `Predictor.build` for the arguments.
 
@@ -68,6 +81,9 @@ class NetworkPredictor(Predicts):
         """
         table = FeatureTable.build(config, graph, inputs, device)
         table = table.take(torch.arange(table.num_nodes)) if table.lazy else table  # the network reads all of it
+        if reads_labels(config, level) if inputs is None else inputs.label_dim:
+            assert answers is not None
+            table.show_labels(*spread_answers(answers, graph.num_nodes))
         part = table if seen is None else table.restrict(graph, nodes_of(graph, seen))
         model = make_network(config, inputs or part.spec(), outputs, level, layers).to(device)
         if inputs is None:
@@ -93,7 +109,8 @@ class NetworkPredictor(Predicts):
             return cast(Tensor, network(self.table, self.edges.cut(chosen, self.device)))
         instances = torch.from_numpy(chosen).to(self.device)
         visible = self.whole.hide(instances) if self.hide and self.model.level == "link" else self.whole
-        return cast(Tensor, network(self.table, visible, instances))
+        table = self.table if self.table.label is None else self.table.hide_labels(instances)
+        return cast(Tensor, network(table, visible, instances))
 
     @torch.inference_mode()
     def logits(self, inputs: Any, *, patterns: int | None = None, model: Any = None, progress: bool = False) -> Tensor:
@@ -107,7 +124,8 @@ class NetworkPredictor(Predicts):
             batches = self._share_out(chosen)
         else:
             batches = np.split(np.arange(len(chosen)), range(ROWS, len(chosen), ROWS))
-            h = self.embed(network) if self.embedded is None or network is not self.model else self.embedded
+            fresh = self.embedded is None or network is not self.model
+            h = self.embed(network, chosen if level == "node" else None) if fresh else self.embedded
         with evaluating(network):
             for rows in show_progress(batches, len(chosen), level, progress):
                 if h is None:
@@ -118,11 +136,23 @@ class NetworkPredictor(Predicts):
         return logits
 
     @torch.inference_mode()
-    def embed(self, model: nn.Module | None = None) -> Tensor:
-        """Return the embeddings of all nodes `[N, d]`."""
+    def embed(self, model: nn.Module | None = None, nodes: NDArray | None = None) -> Tensor:
+        """Return the embeddings of all nodes `[N, d]`; without their own labels those of `nodes`, by default of all."""
         network = cast(GraphNetwork, self.model if model is None else model)
         with evaluating(network):
-            return network.embed(self.table, self.whole)
+            h = network.embed(self.table, self.whole)
+            for fold in self._fold_known(nodes):
+                h[fold] = network.embed(self.table.hide_labels(fold), self.whole)[fold]
+        return h
+
+    def _fold_known(self, nodes: NDArray | None) -> list[Tensor]:
+        """Return the nodes with known labels by folds, which depend on ids alone; only folds with one of `nodes`."""
+        if self.table.label is None:
+            return []
+        known = np.flatnonzero((self.table.label[:, -1] > 0).cpu().numpy())
+        fold = mix_array(known.astype(np.uint64)) % np.uint64(FOLDS)
+        asked = np.unique(fold if nodes is None else fold[np.isin(known, nodes)])
+        return [torch.from_numpy(known[fold == each]).to(self.device) for each in asked]
 
     def look_ahead(self, total: int, patterns: int | None = None) -> NetworkPredictor:
         """Return a predictor with the embeddings of all nodes."""
