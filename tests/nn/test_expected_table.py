@@ -11,8 +11,10 @@ import torch
 
 from gpm import Config, Graph
 from gpm.errors import GpmError
-from gpm.nn.expected_table import MOST_COLUMNS, Answers, ExpectedTable
+from gpm.nn import expected_table
+from gpm.nn.expected_table import Answers, ExpectedTable
 from gpm.nn.predictor import Predictor
+from gpm.nn.step_columns import MOST_COLUMNS
 
 NODES = 30
 
@@ -144,3 +146,17 @@ def test_statistics_are_of_the_training_split_alone() -> None:
         assert torch.equal(value, before[name]), name
     assert again.correction is not None
     assert not again.correction[rest].any()
+
+
+def test_structure_that_is_slow_to_compute_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, options = make_graph(), Config(structure=True)
+    two = replace(graph, graph_ptr=np.array([0, 10, NODES]))  # other ranks of degrees
+    known = [ExpectedTable.build(options, each, "node") for each in (graph, two)]
+    monkeypatch.setattr(expected_table, "KEPT_EDGES", 0)
+    for _ in range(2):
+        found = [ExpectedTable.build(options, each, "node") for each in (graph, two)]
+        for one, other in zip(known, found, strict=True):
+            assert one is not None
+            assert other is not None
+            assert torch.equal(one.values, other.values)
+        monkeypatch.setattr(expected_table, "describe_structure", None)

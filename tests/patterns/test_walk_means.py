@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from gpm import Graph, WalkRule
-from gpm.patterns.walk_means import walk_law, walk_means
+from gpm.patterns import walk_means as module
+from gpm.patterns.walk_means import fill_walk_means, row_blocks, walk_law, walk_means
 from tests.graphs import graphs, step_law
 
 
@@ -47,3 +48,30 @@ def test_means_keep_the_form_of_the_features(graph: Graph, steps: int, dtype: ty
         assert sp.issparse(other)
         assert one.dtype == other.dtype == np.result_type(dtype, np.float32)
         assert other.toarray() == pytest.approx(one, abs=1e-6)
+
+
+@given(graphs(max_nodes=8), st.integers(0, 8), st.integers(1, 8))
+@settings(max_examples=100, deadline=None)
+def test_rows_of_the_law_are_those_of_the_whole_bit_for_bit(graph: Graph, first: int, count: int) -> None:
+    first = min(first, graph.num_nodes - 1)
+    last = min(first + count, graph.num_nodes)
+    whole, rows = walk_law(graph), walk_law(graph, first, last)
+    entries = slice(whole.indptr[first], whole.indptr[last])
+    np.testing.assert_array_equal(rows.indptr, whole.indptr[first : last + 1] - whole.indptr[first])
+    np.testing.assert_array_equal(rows.indices, whole.indices[entries])  # in the same order, in which sums are taken
+    np.testing.assert_array_equal(rows.data, whole.data[entries])
+
+
+@given(graphs(), st.integers(1, 30))
+@settings(max_examples=100, deadline=None)
+def test_means_in_blocks_have_the_same_bits(graph: Graph, block: int) -> None:
+    x = np.random.default_rng(0).standard_normal((graph.num_nodes, 3)).astype(np.float32)
+    out = np.empty((4, *x.shape), dtype=np.float32)
+    out[0] = x
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "BLOCK", block)
+        fill_walk_means(graph, out)
+        ranges = list(row_blocks(graph, 3))
+    np.testing.assert_array_equal(out, walk_means(graph, x, 3))
+    assert [node for first, last in ranges for node in range(first, last)] == list(range(graph.num_nodes))
+    assert all(last == first + 1 or graph.indptr[last] - graph.indptr[first] <= block for first, last in ranges)

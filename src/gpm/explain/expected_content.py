@@ -18,8 +18,9 @@ from gpm.data.column_names import name_columns
 from gpm.explain.bag import Bag
 from gpm.explain.explanation import Column
 from gpm.inference.opened import OpenedRun
-from gpm.nn.expected_table import LABELS, POSITION, STEP, STRUCTURE, flatten_features
+from gpm.nn.expected_table import LABELS, POSITION, STEP, STRUCTURE
 from gpm.nn.predictor import evaluating
+from gpm.nn.step_columns import flatten_features
 from gpm.patterns.known_labels import PRIOR, STEPS
 from gpm.patterns.structure import COLUMNS
 from gpm.patterns.walk_means import walk_law

@@ -121,6 +121,7 @@ def _with_labels(predictor: Predicts, graph: Graph, answers: Answers) -> Predict
 
 
 def _with_means(table: ExpectedTable, means: Tensor) -> ExpectedTable:
-    parts = torch.split(table.values, [size for _, size in table.groups], 1)
-    pairs = zip(table.groups, parts, strict=True)
+    groups = table.groups if table.means is None else table.groups[len(table.means) :]
+    parts = torch.split(table.values, [size for _, size in groups], 1)
+    pairs = zip(groups, parts, strict=True)
     return replace(table, values=torch.cat([means if name == LABELS else part for (name, _), part in pairs], 1))

@@ -6,25 +6,24 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from gpm.config import ModelOptions
 from gpm.errors import GpmError
 from gpm.graph.graph import Graph
-from gpm.nn.feature_rows import look_like_bags, normalise_bags, share_array
+from gpm.nn.feature_rows import convert, freeze_tensor, share_array, thaw_tensor
 from gpm.nn.feature_table import InputSpec
+from gpm.nn.positional.eigenvector_cache import digest_array, digest_edges, keep_columns
 from gpm.nn.positional.encodings import embed_laplacian
+from gpm.nn.step_columns import find_steps
 from gpm.patterns.known_labels import label_means
-from gpm.patterns.structure import describe_structure
-from gpm.patterns.walk_means import walk_law
+from gpm.patterns.structure import COLUMNS, describe_structure
 from gpm.random_bits import GOLDEN, LABEL_HIDING, MASK, make_key, mix_array
 
 HIDDEN = 0.1  # share of training instances whose known labels are hidden in a step
-MOST_COLUMNS = 256  # of the features that means are taken of; more are projected to as many
+KEPT_EDGES = 1_000_000  # edges of a graph whose structure is worth caching: about a second
 STEP, LABELS, STRUCTURE, POSITION = "step", "labels", "structure", "position"
 
 
@@ -46,12 +45,15 @@ class Answers:
 class ExpectedTable:
     """A row of numbers per instance, in named groups of columns."""
 
-    values: Tensor  # (I, D) on the host; NaN where nothing is known
+    values: Tensor  # (I, D) on the host, without what is in `means`; NaN where nothing is known
     groups: tuple[tuple[str, int], ...]  # name and number of columns of each group
     even: tuple[str, ...] = ()  # groups whose columns keep their relative scale
     sizes: tuple[int, ...] = ()  # categories in each column of the node features, if that is their form
     projection: NDArray[np.float32] | None = None  # of the node features [columns, k]; None if they are narrow
     correction: Tensor | None = None  # what to add to the linear part of training instances (I, C)
+    means: Tensor | None = (
+        None  # the first groups, if they are too large for memory: mapped from disk (steps + 1, I, k)
+    )
 
     @classmethod
     def build(
@@ -74,22 +76,18 @@ class ExpectedTable:
         parts: list[tuple[str, NDArray]] = []
         even: tuple[str, ...] = ()
         sizes: list[int] = []
+        on_disk: NDArray | None = None
         if options.expected and graph.x is not None and options.features == "auto":
-            x, sizes, even_steps = flatten_features(graph.x, None if inputs is None else inputs.expected_sizes)
-            if x.shape[1] > MOST_COLUMNS:
-                even_steps = True
-                projection = _find_projection(x if seen is None else x[seen]) if projection is None else projection
-                x = x @ projection
-            x = np.asarray(x.toarray() if sp.issparse(x) else x, dtype=np.float32)
-            law = walk_law(graph).astype(np.float32)
-            for step in range(options.expected + 1):
-                parts.append((f"{STEP} {step}", x))
-                x = law @ x
-            even = tuple(name for name, _ in parts) if even_steps else ()
+            known = None if inputs is None else inputs.expected_sizes
+            found = find_steps(graph, options.expected, known, projection, seen, disk=level == "node")
+            sizes, projection = found.sizes, found.projection
+            parts = [(f"{STEP} {step}", means) for step, means in enumerate(found.means)]
+            even = tuple(name for name, _ in parts) if found.even else ()
+            on_disk = found.means if found.on_disk else None
         if options.labels == "on" and level == "node":
             parts.append((LABELS, _spread_labels(graph, answers)))
         if options.structure:
-            parts.append((STRUCTURE, describe_structure(graph)))
+            parts.append((STRUCTURE, _find_structure(graph)))
         if options.position and level == "node":
             parts.append((POSITION, embed_laplacian(graph, options.position)))
         if not parts and not (inputs and inputs.expected):
@@ -102,13 +100,24 @@ class ExpectedTable:
             raise GpmError(
                 f"The model reads {need}, this graph has {have}; give a graph with the features it was trained on."
             )
-        values = np.concatenate([values for _, values in parts], axis=1, dtype=np.float32)
-        return cls(share_array(values, np.float32, "cpu"), groups, even, tuple(sizes), projection)
+        held = [values for _, values in parts[0 if on_disk is None else len(on_disk) :]]
+        count = graph.num_nodes if level == "node" else graph.num_graphs
+        values = np.concatenate([np.zeros((count, 0), np.float32), *held], axis=1, dtype=np.float32)
+        means = None if on_disk is None else share_array(on_disk, np.float32, "cpu")
+        return cls(share_array(values, np.float32, "cpu"), groups, even, tuple(sizes), projection, means=means)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"means": convert(self.means, freeze_tensor)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state | {"means": convert(state["means"], thaw_tensor)})
 
     def take(self, instances: Tensor | NDArray) -> Tensor:
         """Return the rows of some instances `[B, D]`."""
         ids = instances if isinstance(instances, Tensor) else torch.from_numpy(np.array(instances))
-        return self.values[ids]
+        if self.means is None:
+            return self.values[ids]
+        return torch.cat([*self.means[:, ids], self.values[ids]], 1)
 
     def take_training(self, instances: Tensor, seed: int, turn: int) -> tuple[Tensor, Tensor | None]:
         """Return the rows of training instances `[B, D]`, and what to add to their linear part `[B, C]`.
@@ -152,28 +161,13 @@ def spread_answers(answers: Answers, count: int) -> tuple[NDArray[np.float64], N
     return values, known
 
 
-def flatten_features(x: Any, sizes: list[int] | None) -> tuple[Any, list[int], bool]:
-    """Return features as columns of numbers, the sizes of categories, and whether columns keep their relative scale."""
-    if look_like_bags(x):
-        return normalise_bags(x), [], True
-    if sp.issparse(x) or not np.issubdtype(x.dtype, np.integer):
-        return x, [], False
-    counts = np.array(sizes or (x.max(0, initial=0) + 1).tolist())
-    known = x < counts  # a value that training did not have is no flag
-    columns = (x + np.cumsum(counts) - counts)[known]
-    flags = (np.ones(columns.size, dtype=np.float32), (np.nonzero(known)[0], columns))
-    return sp.csr_array(flags, shape=(len(x), int(counts.sum()))), counts.tolist(), False
-
-
-def _find_projection(x: Any) -> NDArray[np.float32]:
-    """Return the leading right singular vectors of features, `[columns, k]`."""
-    from sklearn.utils.extmath import randomized_svd
-
-    with threadpool_limits(1):  # the same bits for any number of threads
-        _, _, vectors = randomized_svd(sp.csr_array(x).astype(np.float64), MOST_COLUMNS, n_iter=3, random_state=0)
-    projection = np.zeros((x.shape[1], MOST_COLUMNS), dtype=np.float32)
-    projection[:, : len(vectors)] = vectors.T
-    return projection
+def _find_structure(graph: Graph) -> NDArray[np.float32]:
+    """Return the structure of all nodes, from the cache if it is slow to compute."""
+    if graph.num_edges < KEPT_EDGES:
+        return describe_structure(graph)
+    pointer = digest_array(graph.graph_ptr)  # ranks are those in a graph of a collection
+    name = f"structure-{digest_edges(graph)}{pointer and '-' + pointer}"
+    return keep_columns(name, (graph.num_nodes, len(COLUMNS)), lambda: describe_structure(graph))
 
 
 def _mean_by_graph(graph: Graph, values: NDArray) -> NDArray[np.float32]:

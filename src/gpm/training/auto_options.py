@@ -16,9 +16,9 @@ import numpy as np
 from gpm.config import Config
 from gpm.data.task_data import TaskData
 from gpm.errors import GpmError
-from gpm.nn.expected_table import MOST_COLUMNS
 from gpm.nn.positional.encodings import MOST_WORK, count_work
 from gpm.nn.star_features import as_categories
+from gpm.nn.step_columns import MOST_COLUMNS
 from gpm.training.prepare import draw_split, settle_options
 
 STEPS = {"fast": 500, "auto": 1500, "best": 5000}  # of a training at most, unless few passes take more

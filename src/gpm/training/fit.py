@@ -110,8 +110,10 @@ def _prepare_together(job: Job, split: Split) -> tuple[Training, Predicts]:
     try:
         stream = job.workers > 0 and not job.device.startswith("cpu")
         training = Training.of(job.config, job.data, split, device=job.device, stream=stream)
-        # Positions that take long to compute are cached by rank 0 for the others.
-        prepared = training, job.world.in_turn(training.build, wait=job.config.pe != "none")
+        # Positions and columns that take long to compute are cached by rank 0 for the others.
+        config = job.config
+        slow = config.pe != "none" or config.expected > 0 or config.structure or config.position > 0
+        prepared = training, job.world.in_turn(training.build, wait=slow)
     except LostError:
         raise
     except GpmError as error:

@@ -210,6 +210,18 @@ def test_returns_that_would_take_hours_are_estimated_once(monkeypatch: pytest.Mo
     np.testing.assert_array_equal(embed_returns(graph, 4), found)
 
 
+def test_exact_eigenvectors_of_a_graph_that_is_not_small_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = Graph.from_networkx(nx.random_regular_graph(4, 200, seed=0))
+    exact = embed_laplacian(graph, 4)
+    monkeypatch.setattr(positional, "MOST_DENSE", 199)
+    monkeypatch.setattr(positional, "KEPT_EDGES", graph.num_edges - 1)
+    np.testing.assert_array_equal(embed_laplacian(graph, 4), exact)
+    monkeypatch.setattr(positional, "_find_vectors", None)  # another time nothing is computed
+    np.testing.assert_array_equal(embed_laplacian(graph, 4), exact)
+    with pytest.raises(TypeError):
+        embed_laplacian(graph, 5)
+
+
 def test_eigenvectors_of_many_edges_are_iterated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = Graph.from_networkx(nx.random_regular_graph(4, 200, seed=0))
     exact = embed_laplacian(graph, 4)

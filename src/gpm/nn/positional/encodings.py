@@ -20,6 +20,7 @@ from gpm.patterns.walk_means import symmetric_law, walk_law, weight_matrix
 BATCH = 2**18  # matrix entries of a batch of small graphs
 MOST_DENSE = 2048  # nodes of a graph whose eigenvectors may all be computed
 KEPT_FROM = 500  # nodes of a graph whose eigenvectors are worth caching
+KEPT_EDGES = 100_000  # edges of a single graph whose Laplacian eigenvectors are worth caching: some seconds
 MOST_EDGES = 5_000_000  # edges of a single graph whose eigenvectors are exact
 MOST_WORK = 2e12  # multiplications that exact return probabilities may take: about ten minutes
 
@@ -40,11 +41,14 @@ def embed_laplacian(graph: Graph, dim: int) -> NDArray[np.float32]:
     Columns that a small graph does not have are zero. In a collection every graph has its own vectors.
 
     Those of a single graph of more than `MOST_EDGES` edges are computed to a residual of
-    `gpm.nn.positional.large_eigenvectors.TOLERANCE` and cached in the data folder.
+    `gpm.nn.positional.large_eigenvectors.TOLERANCE`. Those of more than `KEPT_EDGES` are cached in the data folder.
     """
-    if graph.num_graphs == 1 and graph.num_edges > MOST_EDGES and graph.num_nodes > MOST_DENSE:
+    single = graph.num_graphs == 1 and graph.num_nodes > MOST_DENSE
+    if single and graph.num_edges > MOST_EDGES:
         name = f"lap-{dim}-{spectrum.TOLERANCE:g}-{spectrum.MOST_PRODUCTS}"
         return keep_positions(graph, name, dim, lambda: spectrum.embed_spectrum(graph, dim))
+    if single and graph.num_edges > KEPT_EDGES:
+        return keep_positions(graph, f"lap-{dim}", dim, lambda: _find_vectors(graph, 1, dim))
     return _find_vectors(graph, 1, dim)
 
 
