@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from gpm.nn import linear_part
 from gpm.nn.linear_part import STRENGTHS, _solve, fit_linear
@@ -86,7 +87,8 @@ def test_threads_do_not_change_bits() -> None:
     try:
         for threads in (1, 2):
             torch.set_num_threads(threads)
-            parts.append(fit_linear(x[:250], y[:250], x[250:], y[250:], [np.arange(120)]))
+            with threadpool_limits(threads):
+                parts.append(fit_linear(x[:250], y[:250], x[250:], y[250:], [np.arange(120)]))
     finally:
         torch.set_num_threads(before)
     assert parts[0].weight.tobytes() == parts[1].weight.tobytes()

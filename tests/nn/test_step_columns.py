@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from threadpoolctl import threadpool_limits
 
 from gpm import Config, GpmError, Graph, Run, train
 from gpm.io.cache import data_root
@@ -159,6 +160,18 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: p
     (data_root() / "large-columns").write_text("in the way")
     with pytest.raises(GpmError, match=r"^Cannot write .* GB\); set GPM_DATA to another folder\.$"):
         _find(_open(tmp_path / "graph"))
+
+
+@pytest.mark.parametrize("form", ["wide", "bags"])
+def test_threads_change_no_bit(form: str) -> None:
+    """At this size products and decompositions are divided among threads."""
+    edges = np.random.default_rng(0).integers(0, 1000, (2, 3000))
+    graph, found = Graph.from_edges(edges, 1000, x=_features(form, 1000)), []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            found.append(_find(graph))
+    np.testing.assert_array_equal(found[0].projection, found[1].projection)
+    np.testing.assert_array_equal(found[0].means, found[1].means)
 
 
 @pytest.mark.parametrize("form", ["wide", "sparse"])

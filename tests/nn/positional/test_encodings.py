@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from gpm import GpmError, Graph, WalkRule
 from gpm.config import ModelOptions
@@ -208,6 +209,16 @@ def test_returns_that_would_take_hours_are_estimated_once(monkeypatch: pytest.Mo
     assert not (found == exact).all()
     monkeypatch.setattr(returns, "estimate_returns", None)  # another time nothing is estimated
     np.testing.assert_array_equal(embed_returns(graph, 4), found)
+
+
+def test_threads_change_no_bit_of_eigenvectors() -> None:
+    """At this size the products with vectors are divided among threads."""
+    graph = Graph.from_edges(np.random.default_rng(0).integers(0, 25_000, (2, 48_000)), 25_000, undirected=True)
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            found.append(embed_laplacian(graph, 2))
+    np.testing.assert_array_equal(found[0], found[1])
 
 
 def test_exact_eigenvectors_of_a_graph_that_is_not_small_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from gpm.errors import GpmError
 from gpm.graph.graph import Graph
@@ -85,11 +86,12 @@ def _find_vectors(graph: Graph, first: int, dim: int) -> NDArray[np.float32]:
         size = nodes.shape[1]
         found = min(first + dim, size)
         matrix = _cut(law, nodes)
-        if size <= 64 or found >= size - 1:
-            _, vectors = np.linalg.eigh(_stack(matrix, size))
-        else:
-            starts = range(0, matrix.shape[0], size)
-            vectors = np.stack([_solve(matrix[s : s + size, s : s + size], found, dim) for s in starts])
+        with threadpool_limits(1):  # the same bits for any number of threads
+            if size <= 64 or found >= size - 1:
+                _, vectors = np.linalg.eigh(_stack(matrix, size))
+            else:
+                starts = range(0, matrix.shape[0], size)
+                vectors = np.stack([_solve(matrix[s : s + size, s : s + size], found, dim) for s in starts])
         vectors = vectors[:, :, ::-1][:, :, first:found]  # (graphs, size, found - first)
         farthest = np.take_along_axis(vectors, np.abs(vectors).argmax(1)[:, None], 1)
         embedding[nodes, : vectors.shape[2]] = vectors * np.where(farthest < 0, -1, 1)
