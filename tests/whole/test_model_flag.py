@@ -12,6 +12,7 @@ import torch
 from gpm import Graph, Run, train
 from gpm.cli.main import main
 from gpm.nn.gnn.network import Level, Network
+from gpm.training.callbacks import SaveState
 
 KINDS: tuple[Network, ...] = get_args(Network)
 LEVELS: tuple[Level, ...] = get_args(Level)
@@ -63,6 +64,35 @@ def test_a_comparison_is_one_flag(level: Level, tmp_path: Path) -> None:
         tmp_path / "gcn/metrics.csv"
     ).read_text().splitlines()[0].split(",")
     assert {path.name for path in (tmp_path / "gpm").iterdir()} == {path.name for path in (tmp_path / "gcn").iterdir()}
+
+
+class Killed(BaseException):
+    """No one catches it."""
+
+
+def test_a_killed_network_that_reads_labels_resumes_to_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The labels that a step hides depend on seed and step alone, also in the middle of a pass."""
+    make("node").save(tmp_path / "graph")
+    flags = ["--model", "gcn", "--labels", "on", "--width", "8", "--epochs", "4", "--quiet"]
+    whole, killed = (["train", str(tmp_path / "graph"), *flags, "--out", str(tmp_path / name)] for name in "ab")
+    assert main(whole) == 0
+    usual = SaveState.on_train_epoch_end
+
+    def dying(self: SaveState, trainer: Any, learner: Any) -> None:
+        if trainer.current_epoch == 2:
+            raise Killed
+        self._next = 0.0  # saved every time
+        usual(self, trainer, learner)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SaveState, "on_train_epoch_end", dying)
+        with pytest.raises(Killed):
+            main(killed)
+    assert main(["train", "--resume", str(tmp_path / "b"), "--quiet"]) == 0
+    for name in ("model.safetensors", "predictions.csv", "split.npz"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
 def test_there_are_no_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
