@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -82,9 +83,10 @@ class ExpectedPatterns(nn.Module):
         values = table.take(train).double()
         mean, spread = values.nanmean(0).nan_to_num(0), (values - values.nanmean(0)).square().nanmean(0).sqrt()
         for name, columns in zip(self.names, torch.arange(len(mean)).split(self.sizes), strict=True):
-            if name in table.even:  # rare words stay small
+            if name in table.even:  # rare words stay smaller
                 common = spread[columns].square().mean().sqrt()
-                spread[columns] = torch.where(spread[columns] > 1e-6 * common, common, 0.0)
+                shared = common if table.projection is not None else (common * spread[columns]).sqrt()
+                spread[columns] = torch.where(spread[columns] > 1e-6 * common, shared, 0.0)
         constant = ~(spread > 1e-6 * mean.abs().clamp(min=1e-6))
         self.shift.copy_(mean)
         self.scale.copy_(torch.where(constant, 0.0, 1 / spread))
@@ -99,9 +101,10 @@ class ExpectedPatterns(nn.Module):
         x, held = (self.standardise(table.take(ids).to(device)).cpu().numpy() for ids in (answers.train, answers.val))
         even = np.repeat(1 / np.sqrt(np.array(self.sizes, dtype=float)), self.sizes)  # no group outweighs another
         held_targets = answers.val_targets if len(answers.val) else np.zeros((0, answers.targets.shape[1]))
-        part = fit_linear(x * even, answers.targets, held * even, held_targets, self._choices())
+        choices = [even * choice for choice in self._choices(table, x)]
+        part = fit_linear(x, answers.targets, held, held_targets, choices)
         gain, offset = _choose_gain(part.left_out, answers.targets[part.rows], answers.kind)
-        weight = torch.from_numpy(gain * even[:, None] * part.weight).float()
+        weight = torch.from_numpy(gain * part.weight).float()
         intercept = torch.from_numpy(gain * part.intercept - offset).float()
         self.weight.copy_(weight)
         self.intercept.copy_(intercept)
@@ -111,18 +114,24 @@ class ExpectedPatterns(nn.Module):
         correction[rows] = torch.from_numpy(gain * part.left_out - offset).float() - fitted
         return table.corrected(correction)
 
-    def _choices(self) -> list[np.ndarray]:
-        """Return the sets of columns that the linear part may have: its own features, with means, with all but labels.
+    def _choices(self, table: ExpectedTable, x: NDArray) -> list[NDArray]:
+        """Return scales of the columns `[D]` for linear parts: own features, their means, and others but labels.
 
-        A neighbour's mean of labels holds the label of the row itself, so a row cannot be left out of it.
+        Where columns are words, rare ones may also be made as small as they are. A neighbour's mean of labels holds the
+        label of the row itself, so a row cannot be left out of it.
         """
         steps = [name for name in self.names if name.startswith(STEP)]
-        sets = [steps[:1], steps, [name for name in self.names if name != LABELS]]
-        group, kept = self.group.cpu().numpy(), []
+        others = [name for name in self.names if name not in (LABELS, *steps)]
+        sets = [steps[:1], steps, *([*first, *others[:n]] for first in (steps, []) for n in range(1, len(others) + 1))]
+        group, words = self.group.cpu().numpy(), [self.names.index(name) for name in table.even]
+        rarity = np.where(np.isin(group, words), x.std(0), 1.0)
+        choices: list[NDArray] = []
         for names in sets:
-            if names and names not in kept:
-                kept.append(names)
-        return [np.flatnonzero(np.isin(group, [self.names.index(name) for name in names])) for names in kept]
+            chosen = np.isin(group, [self.names.index(name) for name in names]).astype(float)
+            for each in (chosen, chosen * rarity):
+                if each.any() and not any(np.array_equal(each, other) for other in choices):
+                    choices.append(each)
+        return choices
 
 
 def _choose_gain(scores: np.ndarray, targets: np.ndarray, kind: str) -> tuple[float, float]:

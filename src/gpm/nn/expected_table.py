@@ -20,10 +20,12 @@ from gpm.nn.positional.encodings import embed_laplacian
 from gpm.nn.step_columns import find_steps
 from gpm.patterns.known_labels import label_means
 from gpm.patterns.structure import COLUMNS, describe_structure
+from gpm.patterns.walk_means import walk_means
 from gpm.random_bits import GOLDEN, LABEL_HIDING, MASK, make_key, mix_array
 
 HIDDEN = 0.1  # share of training instances whose known labels are hidden in a step
 KEPT_EDGES = 1_000_000  # edges of a graph whose structure is worth caching: about a second
+STRUCTURE_STEPS = 2  # of the walks that means of structure are taken over
 STEP, LABELS, STRUCTURE, POSITION = "step", "labels", "structure", "position"
 
 
@@ -87,7 +89,8 @@ class ExpectedTable:
         if options.labels == "on" and level == "node":
             parts.append((LABELS, _spread_labels(graph, answers)))
         if options.structure:
-            parts.append((STRUCTURE, _find_structure(graph)))
+            columns = walk_means(graph, _find_structure(graph), STRUCTURE_STEPS)
+            parts.append((STRUCTURE, np.concatenate(columns, axis=1)))
         if options.position and level == "node":
             parts.append((POSITION, embed_laplacian(graph, options.position)))
         if not parts and not (inputs and inputs.expected):

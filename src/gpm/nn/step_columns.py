@@ -21,7 +21,9 @@ from gpm.nn.positional.eigenvector_cache import (
 )
 from gpm.patterns.walk_means import fill_walk_means
 
-MOST_COLUMNS = 256  # of the features that means are taken of; more are projected to as many
+MOST_COLUMNS = 1024  # of the features that means are taken of as they are
+MOST_ENTRIES = 30_000_000  # of such features
+PROJECTED = 256  # columns that other features are projected to
 ON_DISK = 1 << 28  # entries; walk means that have more are not held in memory
 ROWS = 8192  # nodes whose features are converted at a time
 SAMPLE = 200_000  # nodes that a projection is found from
@@ -55,8 +57,9 @@ def find_steps(
     x: Any = graph.x
     form = Form.of(x, sizes)
     columns = form.count(x)
-    even = form.bags or columns > MOST_COLUMNS
-    if columns > MOST_COLUMNS:
+    wide = is_wide(graph.num_nodes, columns) if sizes is None else projection is not None
+    even = form.bags or wide
+    if wide:
         projection = _keep_projection(graph, form, seen) if projection is None else projection
         columns = projection.shape[1]
     shape = (steps + 1, graph.num_nodes, columns)
@@ -78,6 +81,11 @@ def find_steps(
     name = f"means-{steps}-{digest_array(np.frombuffer('-'.join(parts).encode(), dtype=np.uint8))}"
     means = fill_columns(name, shape, fill) if large else keep_columns(name, shape, find)
     return StepColumns(means, form.sizes, even, projection, large)
+
+
+def is_wide(rows: int, columns: int) -> bool:
+    """Return whether features of such a shape are projected before means are taken of them."""
+    return columns > PROJECTED and (columns > MOST_COLUMNS or rows * columns > MOST_ENTRIES)
 
 
 @dataclass(frozen=True)
@@ -129,10 +137,10 @@ def _project(x: Any, projection: NDArray | None) -> NDArray[np.float32]:
 
 def _keep_projection(graph: Graph, form: Form, seen: NDArray | None) -> NDArray[np.float32]:
     """Return a projection of the features of a graph, from the cache if it is slow to find."""
-    shape = (form.count(graph.x), MOST_COLUMNS)
+    shape = (form.count(graph.x), PROJECTED)
     if seen is not None or graph.num_nodes + shape[0] < KEPT_ROWS:
         return _find_projection(graph.x, form, seen)
-    name = f"projection-{MOST_COLUMNS}-{digest_features(graph)}"
+    name = f"projection-{PROJECTED}-{digest_features(graph)}"
     return np.array(keep_columns(name, shape, lambda: _find_projection(graph.x, form, None)))
 
 
@@ -148,7 +156,7 @@ def _find_projection(x: Any, form: Form, seen: NDArray | None) -> NDArray[np.flo
     some = x if len(rows) == x.shape[0] else x[rows]
     with threadpool_limits(1):  # the same bits for any number of threads
         matrix = sp.csr_array(form.flatten(some)).astype(np.float64)
-        _, _, vectors = randomized_svd(matrix, MOST_COLUMNS, n_iter=3, random_state=0)
-    projection = np.zeros((matrix.shape[1], MOST_COLUMNS), dtype=np.float32)
+        _, _, vectors = randomized_svd(matrix, PROJECTED, n_iter=3, random_state=0)
+    projection = np.zeros((matrix.shape[1], PROJECTED), dtype=np.float32)
     projection[:, : len(vectors)] = vectors.T
     return projection

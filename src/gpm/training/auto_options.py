@@ -18,7 +18,7 @@ from gpm.data.task_data import TaskData
 from gpm.errors import GpmError
 from gpm.nn.positional.encodings import MOST_WORK, count_work
 from gpm.nn.star_features import as_categories
-from gpm.nn.step_columns import MOST_COLUMNS
+from gpm.nn.step_columns import PROJECTED
 from gpm.training.prepare import draw_split, settle_options
 
 STEPS = {"fast": 500, "auto": 1500, "best": 5000}  # of a training at most, unless few passes take more
@@ -48,7 +48,7 @@ def _choose_for_nodes(data: TaskData, count: int) -> dict[str, Any]:
     """Choose what a model of nodes reads: expected patterns, labels, structure, position, a linear part."""
     small, x = data.graph.num_edges < LARGE, data.graph.x
     # On many rows of wide bags of words the network is better alone. With a target graph, its labels might choose.
-    linear = (x is None or x.shape[1] <= MOST_COLUMNS or count <= FEW) and not data.has_domains
+    linear = (x is None or x.shape[1] <= PROJECTED or count <= FEW) and not data.has_domains
     return {
         "expected": 3 if small else 2, "labels": "off" if data.has_domains else "on", "structure": small,
         "position": 16 if small else 0, "linear": linear, "dropout": 0.5, "feature_dropout": 0.5, "decay": 0.05,
