@@ -10,7 +10,6 @@ import scipy.sparse as sp
 import torch
 
 from gpm import Config, Graph
-from gpm.errors import GpmError
 from gpm.nn.expected_table import MOST_COLUMNS, Answers, ExpectedTable
 from gpm.nn.predictor import Predictor
 
@@ -99,13 +98,8 @@ def test_wide_features_are_projected_and_categories_are_flags() -> None:
     np.testing.assert_array_equal(group(flags, "step 0"), np.concatenate([np.eye(3)[kinds[:, i]] for i in (0, 1)], 1))
 
 
-def test_links_are_refused_and_nothing_is_asked_for_by_default() -> None:
-    graph = make_graph()
-    assert ExpectedTable.build(Config(), graph, "node") is None
-    assert ExpectedTable.build(Config(), graph, "link") is None
-    for options in ({"expected": 1}, {"structure": True}):
-        with pytest.raises(GpmError, match="of nodes and graphs, not of links; leave out --"):
-            ExpectedTable.build(Config(**options), graph, "link")
+def test_nothing_is_asked_for_by_default() -> None:
+    assert ExpectedTable.build(Config(), make_graph(), "node") is None
 
 
 def test_without_answers_labels_are_unknown() -> None:

@@ -111,7 +111,7 @@ def _with_labels(predictor: Predictor, answers: Answers) -> Predictor:
     values, known = spread_answers(answers, graph.num_nodes)
     table = predictor.table.with_labels(values, known)
     expected = predictor.expected
-    if expected is not None:
+    if isinstance(expected, ExpectedTable):
         expected = _with_means(expected, torch.from_numpy(label_means(graph, values, known)))
     return replace(predictor, table=table, expected=expected, maps=None)
 

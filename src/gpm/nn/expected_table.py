@@ -63,24 +63,17 @@ class ExpectedTable:
         Args:
             options: Options of the model.
             graph: The graph that may be walked.
-            level: What an instance is: a node or a graph.
+            level: What an instance is: a node or a graph. For links see `gpm.nn.link_table`.
             answers: Answers of the training split, if they are inputs; without them labels are unknown.
             inputs, projection: Inputs of a trained model, and its projection of wide features; by default found here.
             seen: Nodes that a projection may be found from; by default all.
         """
-        if level == "link" and (options.expected or options.structure):
-            name = "expected" if options.expected else "structure"
-            raise GpmError(f"Expected patterns are of nodes and graphs, not of links; leave out --{name}.")
         parts: list[tuple[str, NDArray]] = []
         even: tuple[str, ...] = ()
         sizes: list[int] = []
         if options.expected and graph.x is not None and options.features == "auto":
-            x, sizes, even_steps = flatten_features(graph.x, None if inputs is None else inputs.expected_sizes)
-            if x.shape[1] > MOST_COLUMNS:
-                even_steps = True
-                projection = _find_projection(x if seen is None else x[seen]) if projection is None else projection
-                x = x @ projection
-            x = np.asarray(x.toarray() if sp.issparse(x) else x, dtype=np.float32)
+            known = None if inputs is None else inputs.expected_sizes
+            x, sizes, even_steps, projection = project_features(graph.x, known, projection, seen)
             law = walk_law(graph).astype(np.float32)
             for step in range(options.expected + 1):
                 parts.append((f"{STEP} {step}", x))
@@ -97,11 +90,8 @@ class ExpectedTable:
         if level == "graph":
             parts = [(name, _mean_by_graph(graph, values)) for name, values in parts]
         groups = tuple((name, values.shape[1]) for name, values in parts)
-        if inputs is not None and dict(groups) != inputs.expected:
-            have, need = (", ".join(f"{k} ({n})" for k, n in each) for each in (groups, inputs.expected.items()))
-            raise GpmError(
-                f"The model reads {need}, this graph has {have}; give a graph with the features it was trained on."
-            )
+        if inputs is not None:
+            check_groups(groups, inputs)
         values = np.concatenate([values for _, values in parts], axis=1, dtype=np.float32)
         return cls(share_array(values, np.float32, "cpu"), groups, even, tuple(sizes), projection)
 
@@ -163,6 +153,30 @@ def flatten_features(x: Any, sizes: list[int] | None) -> tuple[Any, list[int], b
     columns = (x + np.cumsum(counts) - counts)[known]
     flags = (np.ones(columns.size, dtype=np.float32), (np.nonzero(known)[0], columns))
     return sp.csr_array(flags, shape=(len(x), int(counts.sum()))), counts.tolist(), False
+
+
+def project_features(
+    features: Any, sizes: list[int] | None, projection: NDArray | None, seen: NDArray | None = None
+) -> tuple[NDArray[np.float32], list[int], bool, NDArray | None]:
+    """Return features as columns of numbers `[N, k]`, few of them; the rest as `flatten_features`, and the projection.
+
+    A projection of wide features is found from the nodes `seen`, by default all, unless it is given.
+    """
+    x, sizes, even = flatten_features(features, sizes)
+    if x.shape[1] > MOST_COLUMNS:
+        even = True
+        projection = _find_projection(x if seen is None else x[seen]) if projection is None else projection
+        x = x @ projection
+    return np.asarray(x.toarray() if sp.issparse(x) else x, dtype=np.float32), sizes, even, projection
+
+
+def check_groups(groups: tuple[tuple[str, int], ...], inputs: InputSpec) -> None:
+    """Refuse a graph that has other columns than those that a trained model reads."""
+    if dict(groups) != inputs.expected:
+        have, need = (", ".join(f"{k} ({n})" for k, n in each) for each in (groups, inputs.expected.items()))
+        raise GpmError(
+            f"The model reads {need}, this graph has {have}; give a graph with the features it was trained on."
+        )
 
 
 def _find_projection(x: Any) -> NDArray[np.float32]:
