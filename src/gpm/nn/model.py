@@ -243,8 +243,10 @@ class GraphPatternMachine(nn.Module):
 
     def _encode_dropped(self, patterns: Patterns, table: FeatureTable, nodes: TokenMaps | None) -> tuple[Tensor, Frame]:
         patterns = self._fetch(patterns)
-        encoded = drop(self.encode(patterns, table, nodes), self.options.dropout, self.training, patterns.rows)
-        return encoded, patterns.frame
+        return self._drop(self.encode(patterns, table, nodes), patterns.rows), patterns.frame
+
+    def _drop(self, encoded: Tensor, rows: Tensor | None) -> Tensor:
+        return drop(encoded, self.options.dropout, self.training, rows)
 
     @torch.no_grad()
     def fit(self, table: FeatureTable, tokenizer: Tokenizer, nodes: NDArray | None = None) -> None:
@@ -298,6 +300,13 @@ class LinkPatternMachine(GraphPatternMachine):
     def _make_head(self, width: int) -> nn.Module:
         read = 2 * width if self.pair == "joint" else width
         return nn.Sequential(nn.Linear(read, width), nn.ReLU(), nn.Linear(width, 1))
+
+    def _drop(self, encoded: Tensor, rows: Tensor | None) -> Tensor:
+        """Drop entries of the walks alone: tokens have a dropout of their own, where they need it."""
+        if self.expected is None:
+            return super()._drop(encoded, rows)
+        walks = encoded.shape[1] - len(self.expected)
+        return torch.cat([super()._drop(encoded[:, :walks], rows), encoded[:, walks:]], 1)
 
     def join(self, one: Tensor, two: Tensor, rows: Tensor | None = None, known: Tensor | None = None) -> Tensor:
         """Return the scores `[B, 1]` of pairs of endpoints `[B, d]`; `known` is the sum of the tokens `[B, d]`."""

@@ -79,19 +79,20 @@ def _choose_for_graphs(config: Config, data: TaskData) -> dict[str, Any]:
 
 def _choose_for_links(config: Config, data: TaskData, count: int) -> dict[str, Any]:
     """Choose for links: expected patterns and structure of a pair, few walks, and steps for so many training edges."""
-    preset, small = config.preset, data.graph.num_edges < LARGE
     batch = min(256, max(16, 2 ** int(math.log2(max(count // 8, 1)))))
     passes = math.ceil(count / batch)
     steps = min(max(20, passes), LINK_STEPS)  # of an epoch
     chosen: dict[str, Any] = {
-        "patterns": max(8, len(config.lengths)), "dropout": 0.5, "decay": 0.05, "lr": 2e-3, "schedule": "constant",
-        "warmup": 50, "batch": batch, "epoch_steps": 0 if steps == passes else steps,
-        "epochs": math.ceil(LINK_TRAINING[preset] / steps), "patience": max(4, math.ceil(LINK_WAIT[preset] / steps)),
-        "average": max(1, round(60 / steps)),
+        "patterns": max(8, len(config.lengths)), "dropout": 0.5, "feature_dropout": 0.5, "decay": 0.05, "lr": 2e-3,
+        "schedule": "constant", "warmup": 50, "batch": batch, "epoch_steps": 0 if steps == passes else steps,
+        "epochs": math.ceil(LINK_TRAINING[config.preset] / steps), "average": max(1, round(60 / steps)),
+        "patience": max(4, math.ceil(LINK_WAIT[config.preset] / steps)),
     }  # fmt: skip
-    if data.graph.x is not None:
-        chosen["feature_dropout"] = 0.5
-    return chosen if config.pair == "product" else chosen | {"expected": 3 if small else 2, "structure": True}
+    if config.pair == "product":
+        return chosen
+    if data.graph.x is None:  # the structure of a pair has its degrees, without its own edge
+        chosen |= {"features": "constant", "dropout": 0.3, "lr": 5e-3}
+    return chosen | {"expected": 3 if data.graph.num_edges < LARGE else 2, "structure": True}
 
 
 def _are_categories(x: Any) -> bool:
