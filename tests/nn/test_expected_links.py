@@ -90,7 +90,7 @@ def test_the_head_reads_the_tokens_by_their_weights() -> None:
 
 
 def test_a_rank_drops_the_same_entries_as_the_whole_step() -> None:
-    predictor = build(dropout=0.5)
+    predictor = build(dropout=0.5, feature_dropout=0.5)
     predictor.model.train()
 
     def learn(rows: list[int]) -> Tensor:

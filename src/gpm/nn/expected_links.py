@@ -10,6 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from gpm.config import ModelOptions
 from gpm.nn.dropout import drop
 from gpm.nn.expected_patterns import ExpectedPatterns
 from gpm.nn.expected_table import STEP
@@ -22,13 +23,14 @@ PAIR_WIDTH = 128  # of what the ends are mapped to
 class PairMap(nn.Module):
     """Map the columns of two ends, side by side `[B, 2k]`, to a token `[B, d]`; the ends may be swapped."""
 
-    def __init__(self, columns: int, width: int, dropout: float) -> None:
+    def __init__(self, columns: int, width: int, options: ModelOptions) -> None:
         super().__init__()
-        self.dropout = dropout
+        self.dropout, self.feature_dropout = options.dropout, options.feature_dropout
         self.end = nn.Linear(columns // 2, PAIR_WIDTH)
         self.join = nn.Linear(2 * PAIR_WIDTH, width)
 
     def forward(self, columns: Tensor, rows: Tensor | None = None) -> Tensor:
+        columns = drop(columns, self.feature_dropout, self.training, rows)
         one, two = self.end(columns.unflatten(1, (2, -1))).unbind(1)
         return self.join(drop(torch.cat([one * two, one + two], 1), self.dropout, self.training, rows))
 
@@ -38,13 +40,13 @@ class ExpectedLinks(ExpectedPatterns):
 
     ends = 2
 
-    def __init__(self, inputs: InputSpec, width: int, dropout: float) -> None:
-        self.dropout = dropout
+    def __init__(self, inputs: InputSpec, width: int, options: ModelOptions) -> None:
+        self.options = options
         super().__init__(inputs, width, 1, linear=False)
 
     def _make_map(self, name: str, columns: int, width: int) -> nn.Module:
         if name.startswith(STEP):
-            return PairMap(columns, width, self.dropout)
+            return PairMap(columns, width, self.options)
         return nn.Sequential(nn.Linear(columns, width), nn.ReLU(), nn.Linear(width, width))
 
     def forward(self, values: Tensor, rows: Tensor | None = None) -> Tensor:

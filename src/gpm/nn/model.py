@@ -295,7 +295,7 @@ class LinkPatternMachine(GraphPatternMachine):
         super().__init__(inputs, options, 1, longest, topology, marks)
 
     def _make_expected(self, width: int) -> ExpectedPatterns:
-        return ExpectedLinks(self.inputs, width, self.options.dropout)
+        return ExpectedLinks(self.inputs, width, self.options)
 
     def _make_head(self, width: int) -> nn.Module:
         read = 2 * width if self.pair == "joint" else width

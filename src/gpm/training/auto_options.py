@@ -91,7 +91,8 @@ def _choose_for_links(config: Config, data: TaskData, count: int) -> dict[str, A
     if config.pair == "product":
         return chosen
     if data.graph.x is None:  # the structure of a pair has its degrees, without its own edge
-        chosen |= {"features": "constant", "dropout": 0.3, "lr": 5e-3}
+        walks = {"features": "constant", "patterns": max(4, len(config.lengths))}
+        chosen |= walks | {"dropout": 0.1, "decay": 0.01, "lr": 1e-2}
     return chosen | {"expected": 3 if data.graph.num_edges < LARGE else 2, "structure": True}
 
 
