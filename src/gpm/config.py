@@ -109,7 +109,7 @@ class ModelOptions(Options):
     pe_dim: int = option(8, "Columns of the positional embedding.", 1, 1024)
     expected: int = option(
         0, "Steps of expected patterns: the exact mean of the features over all walks of 0, 1, ... up to this many "
-        "steps, a token each. 0: none.", 0, 8,
+        "steps, a token each; for links of both ends without the link, at most 3. 0: none.", 0, 8,
     )  # fmt: skip
     labels: Literal["auto", "on", "off"] = option(
         "off", "Known labels as inputs: nodes on a walk carry the label that they have in the training split, and a "
@@ -117,7 +117,9 @@ class ModelOptions(Options):
         "(--model gcn) read them as further inputs of nodes.",
     )  # fmt: skip
     structure: bool = option(
-        False, "Add a token with the degree, core number, clustering and return probabilities of a node."
+        False,
+        "Add a token with the degree, core number, clustering and return probabilities of a node; for links, with "
+        "degrees, common neighbours and paths of three steps of a pair, without its own edge.",
     )
     position: int = option(0, "Add a token with this many Laplacian eigenvectors. 0: none. For nodes.", 0, 1024)
     linear: bool = option(
@@ -251,7 +253,7 @@ class TaskOptions(Options):
     )  # fmt: skip
     model: Literal["gpm", "gcn", "gat", "sage", "gin", "gcnii", "appnp", "gps", "mlp"] = option(
         "gpm", "The pattern machine (gpm), or a baseline on the same data; mlp is the one that sees no edges. A "
-        "baseline for nodes has defaults of its own for training, such as full batches: see docs/baselines.md.",
+        "baseline for nodes or links has defaults of its own for training: see docs/baselines.md.",
     )  # fmt: skip
     hide: bool = option(
         True, "Hide the links of a training batch from a baseline's messages, as walks never cross their own link."

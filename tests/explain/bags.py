@@ -73,6 +73,7 @@ CASES = {
     "joint induced": Case("link", LINKS, {"pair": "joint", "topology": "induced", "pool": 14}),
     "expected": Case("node", CLASSES, EXPECTED | {"labels": "on", "position": 4, "readout": "class"}),
     "expected graph": Case("graph", VALUES, EXPECTED | {"readout": "sum", "topology": "induced"}),
+    "joint expected": Case("link", LINKS, EXPECTED | {"pair": "joint"}),
     "product": Case("link", LINKS, {"pair": "product", "readout": "class"}),
 }
 

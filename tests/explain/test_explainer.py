@@ -116,7 +116,8 @@ def test_a_link_that_is_predicted_absent_is_explained_as_such(open_run: Any) -> 
     absent, there = (run.explain(pair, draws=2, method="left-out") for pair in (least, most))
     assert (absent.target, there.target) == (0, 1)
     turned = run.explain(least, draws=2, method="left-out", target="link", top=absent.found)
-    assert {p.names: p.score for p in absent.patterns}.items() <= {p.names: -p.score for p in turned.patterns}.items()
+    scores = {(p.names, p.expected): p.score for p in absent.patterns}
+    assert scores.items() <= {(p.names, p.expected): -p.score for p in turned.patterns}.items()
 
 
 # Patterns

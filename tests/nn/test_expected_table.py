@@ -10,11 +10,10 @@ import scipy.sparse as sp
 import torch
 
 from gpm import Config, Graph
-from gpm.errors import GpmError
 from gpm.nn import expected_table
 from gpm.nn.expected_table import Answers, ExpectedTable
 from gpm.nn.predictor import Predictor
-from gpm.nn.step_columns import MOST_COLUMNS
+from gpm.nn.step_columns import MOST_COLUMNS, PROJECTED
 
 NODES = 30
 
@@ -92,8 +91,8 @@ def test_wide_features_are_projected_and_categories_are_flags() -> None:
     wide = ExpectedTable.build(Config(expected=1), make_graph(sp.csr_array(words)), "node")
     assert wide is not None
     assert wide.projection is not None
-    assert wide.projection.shape == (2 * MOST_COLUMNS, MOST_COLUMNS)
-    assert dict(wide.groups) == {"step 0": MOST_COLUMNS, "step 1": MOST_COLUMNS}
+    assert wide.projection.shape == (2 * MOST_COLUMNS, PROJECTED)
+    assert dict(wide.groups) == {"step 0": PROJECTED, "step 1": PROJECTED}
     kinds = np.random.default_rng(0).integers(0, 3, (NODES, 2))
     flags = ExpectedTable.build(Config(expected=1), make_graph(kinds), "node")
     assert flags is not None
@@ -101,13 +100,8 @@ def test_wide_features_are_projected_and_categories_are_flags() -> None:
     np.testing.assert_array_equal(group(flags, "step 0"), np.concatenate([np.eye(3)[kinds[:, i]] for i in (0, 1)], 1))
 
 
-def test_links_are_refused_and_nothing_is_asked_for_by_default() -> None:
-    graph = make_graph()
-    assert ExpectedTable.build(Config(), graph, "node") is None
-    assert ExpectedTable.build(Config(), graph, "link") is None
-    for options in ({"expected": 1}, {"structure": True}):
-        with pytest.raises(GpmError, match="of nodes and graphs, not of links; leave out --"):
-            ExpectedTable.build(Config(**options), graph, "link")
+def test_nothing_is_asked_for_by_default() -> None:
+    assert ExpectedTable.build(Config(), make_graph(), "node") is None
 
 
 def test_without_answers_labels_are_unknown() -> None:

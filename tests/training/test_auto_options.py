@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,12 @@ import pytest
 
 from gpm.config import Config
 from gpm.data.graph_data import build_graph_data
+from gpm.data.link_data import LinkData
 from gpm.data.node_data import NodeData, build_node_data
 from gpm.data.task_data import TaskData
 from gpm.graph.graph import Graph
 from gpm.run.run import Run
-from gpm.training.auto_options import PASSES, STEPS, choose_options
+from gpm.training.auto_options import LINK_STEPS, LINK_TRAINING, PASSES, STEPS, choose_options
 from gpm.training.start import train
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -100,3 +102,25 @@ def test_a_run_stores_what_was_chosen_and_predicts_the_same_when_opened(tmp_path
     again = Run.open(tmp_path / "run", _nodes())
     assert again.config == run.config
     np.testing.assert_array_equal(again.predict().logits.numpy(), run.predict().logits.numpy())
+
+
+def _links(count: int = 80) -> LinkData:
+    return LinkData(_nodes(count).graph, "toy")
+
+
+def test_links_read_what_is_known_exactly_where_their_ends_are_read_together() -> None:
+    chosen = _choose(_links(), patterns=12)
+    assert (chosen.expected, chosen.structure, chosen.patterns) == (3, True, 12)
+    alone = _choose(_links(), pair="product")
+    assert (alone.expected, alone.structure) == (0, False)
+    assert alone.patience > 0
+    assert _choose(_links(), protocol="paper") == Config(protocol="paper")
+    assert _choose(_links(), lengths=list(range(9))).patterns == 9
+
+
+@pytest.mark.parametrize("count", [20, 400, 5000])
+def test_a_training_on_links_takes_no_more_steps_the_more_there_are(count: int) -> None:
+    chosen, edges = _choose(_links(count)), round(0.8 * 3 * count)
+    steps = chosen.epoch_steps or math.ceil(edges / chosen.batch)
+    assert 20 <= steps <= LINK_STEPS
+    assert steps * (chosen.epochs - 1) < LINK_TRAINING["auto"] <= steps * chosen.epochs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from gpm import Config, Graph, NodeClassifier, Run, train
 from gpm.io.run_files import read_config
-from gpm.training.baseline_options import NODES
+from gpm.training.baseline_options import LINKS, NODES, SHARE
 from gpm.training.batches import Batches
 from gpm.training.choose import choose_recipe
 
@@ -70,10 +71,20 @@ def test_a_recipe_of_a_baseline_is_taken_as_written(tmp_path: Path) -> None:
     assert choose(str(tmp_path / "mine.yaml")) == Config(data="karate", model="gcn", epochs=7)
 
 
-@pytest.mark.parametrize("options", [{"model": "gpm"}, {"model": "gcn", "task": "link"}], ids=str)
-def test_the_pattern_machine_and_links_keep_their_options(options: dict[str, Any]) -> None:
-    options |= {"preset": "plain"}
+def test_the_pattern_machine_keeps_its_options() -> None:
+    options: dict[str, Any] = {"model": "gpm", "preset": "plain"}
     assert choose("karate", **options) == Config(data="karate", **options)
+
+
+@pytest.mark.parametrize("source", ["karate", "cora-link"])
+def test_a_step_on_links_learns_from_few_of_them_and_sees_the_others(source: str) -> None:
+    if source != "karate" and not os.environ.get("GPM_RAW"):
+        pytest.skip("needs the raw files of Cora")
+    config = choose(source, model="gcn", task="link")
+    assert {name: getattr(config, name) for name in LINKS} == LINKS
+    edges = {"karate": 78, "cora-link": 5278}[source]
+    assert config.batch == max(32, round(SHARE * edges))
+    assert choose(source, model="gcn", task="link", batch=7).epoch_steps == 0
 
 
 def test_an_estimator_fills_them_in_too() -> None:

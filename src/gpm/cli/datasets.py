@@ -46,6 +46,7 @@ def check_source(source: str) -> list[str]:
     """Check the split of a run, or of a dataset with seed 0, and say line by line what holds."""
     from gpm.data import leakage
     from gpm.inference.label_proof import check_labels
+    from gpm.inference.link_proof import check_own_edges
     from gpm.io.run_files import CONFIG, RESULT, SPLIT
     from gpm.run.run import Run
 
@@ -59,7 +60,7 @@ def check_source(source: str) -> list[str]:
         raise GpmError(
             f"The figures in {folder} are of the split {scored}, but {SPLIT} is {run.split.digest}; train again."
         )
-    return leakage.check_data(run.data, run.split) + check_labels(run)
+    return leakage.check_data(run.data, run.split) + check_labels(run) + check_own_edges(run)
 
 
 def list_datasets() -> list[str]:

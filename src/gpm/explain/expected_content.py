@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from gpm.data.column_names import name_columns
+from gpm.data.non_edges import hide_edges
 from gpm.explain.bag import Bag
 from gpm.explain.explanation import Column
 from gpm.inference.opened import OpenedRun
@@ -22,6 +23,7 @@ from gpm.nn.expected_table import LABELS, POSITION, STEP, STRUCTURE
 from gpm.nn.predictor import evaluating
 from gpm.nn.step_columns import flatten_features
 from gpm.patterns.known_labels import PRIOR, STEPS
+from gpm.patterns.pair_structure import PAIR_COLUMNS
 from gpm.patterns.structure import COLUMNS
 from gpm.patterns.walk_means import walk_law
 from gpm.tasks import ClassTask, ValueTask
@@ -45,9 +47,13 @@ def name_expected(name: str, level: str) -> str:
         steps = steps_of(name)
         if level == "graph":
             return "mean of its nodes" if not steps else f"mean {steps} step{'s' * (steps > 1)} from its nodes"
+        if level == "link":
+            near = "features of the ends", "means of the ends' neighbours"
+            return near[steps] if steps < 2 else f"means of the ends' {steps}-step neighbours"
         near = "own features", "mean of the neighbours"
         return near[steps] if steps < 2 else f"mean of the {steps}-step neighbours"
-    named = {LABELS: "known labels around it", STRUCTURE: "structure", POSITION: "position in the graph"}
+    structure = "structure between the ends" if level == "link" else "structure"
+    named = {LABELS: "known labels around it", STRUCTURE: structure, POSITION: "position in the graph"}
     return named.get(name, name)
 
 
@@ -73,9 +79,14 @@ def find_contents(
         average = expected.shift[first:last].cpu().double().numpy()
         if name.startswith(STEP):
             if run.metadata["inputs"].get("projected"):
-                slope = expected.projection.cpu().double().numpy() @ slope
+                projection = expected.projection.cpu().double().numpy()
+                slope = np.concatenate([projection @ part for part in np.split(slope, expected.ends)])
                 mine, average = _read_steps(run, bag, instance, steps_of(name))
-            names = _name_features(run, expected_sizes(bag), len(mine))
+            names = _name_features(run, expected_sizes(bag), len(mine) // expected.ends)
+            if expected.ends > 1:
+                names = [f"{column} of {run.data.graph.name(int(end))}" for end in instance[0] for column in names]
+        elif expected.ends > 1:
+            names = list(PAIR_COLUMNS)
         else:
             names = _name_others(outputs, name, len(mine))
         columns = _choose(names, mine, average, slope)
@@ -104,17 +115,25 @@ def expected_sizes(bag: Bag) -> list[int]:
 
 
 def _read_steps(run: OpenedRun, bag: Bag, instance: NDArray, steps: int) -> tuple[NDArray, NDArray]:
-    """Return the exact mean over walks of so many steps in the user's columns, and its average over training."""
+    """Return the exact mean over walks of so many steps in the user's columns, and its average over training.
+
+    Of a link these are the means of both ends in the graph without it, and the average over all nodes.
+    """
     graph = bag.predictor.tokenizer.graph
     x = flatten_features(graph.x, expected_sizes(bag))[0]
-    train = np.arange(run.data.num_instances) if run.other else run.split.train
-    rows = np.stack([_spread(run, instance), _spread(run, train)])
+    if run.data.level == "link":
+        rows = np.zeros((3, graph.num_nodes))
+        rows[[0, 1], instance[0]], rows[2] = 1, 1 / graph.num_nodes
+        graph = graph if bag.hidden is None else hide_edges(graph, instance)
+    else:
+        train = np.arange(run.data.num_instances) if run.other else run.split.train
+        rows = np.stack([_spread(run, instance), _spread(run, train)])
     law = walk_law(graph)
     for _ in range(steps):
         rows = rows @ law
     mean = sp.csr_array(rows) @ x
-    mine, average = np.asarray(mean.toarray() if sp.issparse(mean) else mean, dtype=np.float64)
-    return mine, average
+    *mine, average = np.asarray(mean.toarray() if sp.issparse(mean) else mean, dtype=np.float64)
+    return np.concatenate(mine), np.tile(average, len(mine))
 
 
 def _spread(run: OpenedRun, instances: NDArray) -> NDArray[np.float64]:

@@ -115,7 +115,7 @@ def _with_labels(predictor: Predicts, graph: Graph, answers: Answers) -> Predict
     assert isinstance(predictor, Predictor)
     table = predictor.table.with_labels(values, known)
     expected = predictor.expected
-    if expected is not None:
+    if isinstance(expected, ExpectedTable):
         expected = _with_means(expected, torch.from_numpy(label_means(graph, values, known)))
     return replace(predictor, table=table, expected=expected, maps=None)
 

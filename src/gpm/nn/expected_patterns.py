@@ -30,6 +30,7 @@ class ExpectedPatterns(nn.Module):
     intercept: Tensor
     projection: Tensor
     group: Tensor
+    ends = 1  # of an instance, in the columns of a step
 
     def __init__(self, inputs: InputSpec, width: int, outputs: int, linear: bool) -> None:
         super().__init__()
@@ -38,14 +39,17 @@ class ExpectedPatterns(nn.Module):
         self.register_buffer("shift", torch.zeros(columns))
         self.register_buffer("scale", torch.ones(columns))
         if inputs.projected:
-            self.register_buffer("projection", torch.zeros(inputs.projected, inputs.expected[f"{STEP} 0"]))
-        self.maps = nn.ModuleList(nn.Linear(size, width) for size in self.sizes)
+            self.register_buffer("projection", torch.zeros(inputs.projected, inputs.expected[f"{STEP} 0"] // self.ends))
+        self.maps = nn.ModuleList(self._make_map(name, size, width) for name, size in inputs.expected.items())
         self.gain = nn.Parameter(torch.ones(1)) if linear else None
         if linear:
             self.register_buffer("weight", torch.zeros(columns, outputs))
             self.register_buffer("intercept", torch.zeros(outputs))
         group = [index for index, size in enumerate(self.sizes) for _ in range(size)]  # of each column
         self.register_buffer("group", torch.tensor(group, dtype=torch.int64), persistent=False)
+
+    def _make_map(self, name: str, columns: int, width: int) -> nn.Module:
+        return nn.Linear(columns, width)
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -54,8 +58,8 @@ class ExpectedPatterns(nn.Module):
         """Return columns `[B, D]` with mean 0 and spread 1 over the training split; what is unknown is 0."""
         return ((values - self.shift) * self.scale).clamp(-FARTHEST, FARTHEST).nan_to_num(0.0)
 
-    def forward(self, values: Tensor) -> Tensor:
-        """Map standardised columns `[B, D]` to tokens `[B, K, d]`.
+    def forward(self, values: Tensor, rows: Tensor | None = None) -> Tensor:
+        """Map standardised columns `[B, D]` to tokens `[B, K, d]`; `rows` are the indices of the instances in a step.
 
         In training positions are flipped at random: eigenvectors have no sign.
         """

@@ -67,14 +67,11 @@ class ExpectedTable:
         Args:
             options: Options of the model.
             graph: The graph that may be walked.
-            level: What an instance is: a node or a graph.
+            level: What an instance is: a node or a graph. For links see `gpm.nn.link_table`.
             answers: Answers of the training split, if they are inputs; without them labels are unknown.
             inputs, projection: Inputs of a trained model, and its projection of wide features; by default found here.
             seen: Nodes that a projection may be found from; by default all.
         """
-        if level == "link" and (options.expected or options.structure):
-            name = "expected" if options.expected else "structure"
-            raise GpmError(f"Expected patterns are of nodes and graphs, not of links; leave out --{name}.")
         parts: list[tuple[str, NDArray]] = []
         even: tuple[str, ...] = ()
         sizes: list[int] = []
@@ -98,11 +95,8 @@ class ExpectedTable:
         if level == "graph":
             parts = [(name, _mean_by_graph(graph, values)) for name, values in parts]
         groups = tuple((name, values.shape[1]) for name, values in parts)
-        if inputs is not None and dict(groups) != inputs.expected:
-            have, need = (", ".join(f"{k} ({n})" for k, n in each) for each in (groups, inputs.expected.items()))
-            raise GpmError(
-                f"The model reads {need}, this graph has {have}; give a graph with the features it was trained on."
-            )
+        if inputs is not None:
+            check_groups(groups, inputs)
         held = [values for _, values in parts[0 if on_disk is None else len(on_disk) :]]
         count = graph.num_nodes if level == "node" else graph.num_graphs
         values = np.concatenate([np.zeros((count, 0), np.float32), *held], axis=1, dtype=np.float32)
@@ -171,6 +165,15 @@ def _find_structure(graph: Graph) -> NDArray[np.float32]:
     pointer = digest_array(graph.graph_ptr)  # ranks are those in a graph of a collection
     name = f"structure-{digest_edges(graph)}{pointer and '-' + pointer}"
     return keep_columns(name, (graph.num_nodes, len(COLUMNS)), lambda: describe_structure(graph))
+
+
+def check_groups(groups: tuple[tuple[str, int], ...], inputs: InputSpec) -> None:
+    """Refuse a graph that has other columns than those that a trained model reads."""
+    if dict(groups) != inputs.expected:
+        have, need = (", ".join(f"{k} ({n})" for k, n in each) for each in (groups, inputs.expected.items()))
+        raise GpmError(
+            f"The model reads {need}, this graph has {have}; give a graph with the features it was trained on."
+        )
 
 
 def _mean_by_graph(graph: Graph, values: NDArray) -> NDArray[np.float32]:

@@ -17,6 +17,7 @@ from gpm.config import Kind, ModelOptions
 from gpm.errors import GpmError
 from gpm.nn.anonymous_path import AnonymousPath, ShapeVocabulary
 from gpm.nn.dropout import drop
+from gpm.nn.expected_links import ExpectedLinks
 from gpm.nn.expected_patterns import ExpectedPatterns
 from gpm.nn.feature_map import InputMap
 from gpm.nn.feature_table import FeatureTable, InputSpec
@@ -72,7 +73,7 @@ class GraphPatternMachine(nn.Module):
         self.machine = Machine(options)
         self.outputs = outputs
         self.head = self._make_head(width)
-        self.expected = ExpectedPatterns(inputs, width, outputs, options.linear) if inputs.expected else None
+        self.expected = self._make_expected(width) if inputs.expected else None
         if self.expected is not None and options.linear:  # training begins at the linear model
             last = self.head[-1] if isinstance(self.head, nn.Sequential) else self.head
             nn.init.zeros_(cast(nn.Linear, last).weight)
@@ -82,6 +83,9 @@ class GraphPatternMachine(nn.Module):
         self.marks = nn.Parameter(torch.randn(marks, width) * 0.1) if marks else None
         if options.readout == "sum":
             self.register_buffer("size", torch.ones(()))  # mean size of graphs, the unit of sums
+
+    def _make_expected(self, width: int) -> ExpectedPatterns:
+        return ExpectedPatterns(self.inputs, width, self.outputs, self.options.linear)
 
     def _make_head(self, width: int) -> nn.Module:
         if self.options.head == "linear":
@@ -134,7 +138,7 @@ class GraphPatternMachine(nn.Module):
             encoded = encoded + functional.embedding(patterns.topology, shapes)
         if self.expected is None:
             return encoded
-        return torch.cat([encoded, self.expected(self._know(patterns.frame))], 1)
+        return torch.cat([encoded, self.expected(self._know(patterns.frame), patterns.rows)], 1)
 
     def _know(self, frame: Frame) -> Tensor:
         """Return what is known exactly of the instances, standardised `[B, D]`."""
@@ -239,8 +243,10 @@ class GraphPatternMachine(nn.Module):
 
     def _encode_dropped(self, patterns: Patterns, table: FeatureTable, nodes: TokenMaps | None) -> tuple[Tensor, Frame]:
         patterns = self._fetch(patterns)
-        encoded = drop(self.encode(patterns, table, nodes), self.options.dropout, self.training, patterns.rows)
-        return encoded, patterns.frame
+        return self._drop(self.encode(patterns, table, nodes), patterns.rows), patterns.frame
+
+    def _drop(self, encoded: Tensor, rows: Tensor | None) -> Tensor:
+        return drop(encoded, self.options.dropout, self.training, rows)
 
     @torch.no_grad()
     def fit(self, table: FeatureTable, tokenizer: Tokenizer, nodes: NDArray | None = None) -> None:
@@ -275,7 +281,8 @@ class LinkPatternMachine(GraphPatternMachine):
 
     `product` (as in the paper) embeds each endpoint by its own patterns: :math:`f(z_u \odot z_v)`. `joint` reads the
     patterns of both as one set, in which every position is marked by how it is reached from the other endpoint:
-    :math:`f([z_u \odot z_v \,\|\, z_u + z_v])` with the means z over the two sides.
+    :math:`f([z_u \odot z_v \,\|\, z_u + z_v])` with the means z over the two sides. The head of `joint` also reads the
+    sum of the expected patterns, see `gpm.nn.expected_links`.
     """
 
     def __init__(
@@ -287,18 +294,38 @@ class LinkPatternMachine(GraphPatternMachine):
         marks = count_marks(longest) if pair == "joint" else 0
         super().__init__(inputs, options, 1, longest, topology, marks)
 
+    def _make_expected(self, width: int) -> ExpectedPatterns:
+        return ExpectedLinks(self.inputs, width, self.options)
+
     def _make_head(self, width: int) -> nn.Module:
         read = 2 * width if self.pair == "joint" else width
         return nn.Sequential(nn.Linear(read, width), nn.ReLU(), nn.Linear(width, 1))
 
-    def join(self, one: Tensor, two: Tensor, rows: Tensor | None = None) -> Tensor:
-        """Return the scores `[B, 1]` of pairs of endpoints `[B, d]`."""
+    def _drop(self, encoded: Tensor, rows: Tensor | None) -> Tensor:
+        """Drop entries of the walks alone: tokens have a dropout of their own, where they need it."""
+        if self.expected is None:
+            return super()._drop(encoded, rows)
+        walks = encoded.shape[1] - len(self.expected)
+        return torch.cat([super()._drop(encoded[:, :walks], rows), encoded[:, walks:]], 1)
+
+    def join(self, one: Tensor, two: Tensor, rows: Tensor | None = None, known: Tensor | None = None) -> Tensor:
+        """Return the scores `[B, 1]` of pairs of endpoints `[B, d]`; `known` is the sum of the tokens `[B, d]`."""
         combined = torch.cat([one * two, one + two], 1) if self.pair == "joint" else one * two
-        return self.head(drop(combined, self.options.dropout, self.training, rows))
+        combined = drop(combined, self.options.dropout, self.training, rows)
+        if known is None:
+            return self.head(combined)
+        first, bend, last = cast(nn.Sequential, self.head)
+        return last(bend(first(combined) + known))
 
     def read(self, encoded: Tensor, frame: Frame, weight: Tensor | None = None) -> Output:
-        """Return the scores of links, from the encoded patterns `[B, 2M, d]` of `Tokenizer.links`."""
+        """Return the scores of links, from the encoded patterns `[B, 2M + K, d]` of `Tokenizer.links`."""
         assert frame.sides is not None
+        known = None
+        if self.expected is not None:
+            walks = encoded.shape[1] - len(self.expected)
+            encoded, tokens = encoded[:, :walks], encoded[:, walks:]
+            known = tokens.sum(1) if weight is None else (weight[:, None, walks:] @ tokens)[:, 0]
+            weight = None if weight is None else weight[:, :walks]
         if self.pair == "joint":
             one, two = self.machine.read_sides(encoded, frame.sides, weight, frame.rows)
         else:
@@ -310,7 +337,7 @@ class LinkPatternMachine(GraphPatternMachine):
             else:  # an explanation may have more patterns on one side than on the other
                 weights = [None if weight is None else weight[:, mine] for mine in masks]
                 one, two = (self.machine(part, None, w)[0] for part, w in zip(parts, weights, strict=True))
-        return Output(self.join(one, two, frame.rows), one + two, None)
+        return Output(self.join(one, two, frame.rows, known), one + two, None)
 
 
 def _find_rows(patterns: Patterns, table: FeatureTable, slots: slice, scale: int) -> Tensor:

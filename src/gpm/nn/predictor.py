@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 import torch
@@ -18,8 +18,10 @@ from tqdm.auto import tqdm
 from gpm.config import Config
 from gpm.errors import GpmError
 from gpm.graph.graph import Graph
+from gpm.nn.expected_links import ExpectedLinks
 from gpm.nn.expected_table import Answers, ExpectedTable, spread_answers
 from gpm.nn.feature_table import FeatureTable, InputSpec, count_bytes, nodes_of
+from gpm.nn.link_table import LinkTable
 from gpm.nn.model import GraphPatternMachine, LinkPatternMachine, Output
 from gpm.nn.reading import Reading
 from gpm.nn.semantic_path import TokenMaps
@@ -102,7 +104,7 @@ class Predictor(Predicts):
     count: int = 16  # m, patterns per instance in training
     forbid: bool = True  # hide a link's own edge from its patterns
     maps: TokenMaps | None = None  # maps of all nodes, see `look_ahead`
-    expected: ExpectedTable | None = None  # what is known exactly of the instances
+    expected: ExpectedTable | LinkTable | None = None  # what is known exactly of the instances
     joint: bool | None = None  # mark where the patterns of a link's two ends meet; by default as the model has it
 
     @classmethod
@@ -130,7 +132,12 @@ class Predictor(Predicts):
         home = "cpu" if stream or graph.nbytes + count_bytes(graph.x) > MOST_RESIDENT else device
         table = FeatureTable.build(config, graph, inputs, home)
         nodes = None if seen is None else nodes_of(graph, seen)
-        expected = ExpectedTable.build(config, graph, level, answers, inputs=inputs, projection=projection, seen=nodes)
+        known: dict[str, Any] = {"inputs": inputs, "projection": projection}
+        expected: ExpectedTable | LinkTable | None
+        if level == "link":
+            expected = LinkTable.build(config, graph, config.protocol == "strict", **known)
+        else:
+            expected = ExpectedTable.build(config, graph, level, answers, seen=nodes, **known)
         if config.labels == "on" and level == "node":
             assert answers is not None
             table.show_labels(*spread_answers(answers, graph.num_nodes))
@@ -142,8 +149,10 @@ class Predictor(Predicts):
         model.machine.checkpointing = config.checkpointing
         if inputs is None:
             model.fit(table, tokenizer, nodes)
-            if expected is not None and model.expected is not None:
+            if isinstance(expected, ExpectedTable) and model.expected is not None:
                 expected = model.expected.fit(expected, answers)
+            elif isinstance(expected, LinkTable):
+                cast(ExpectedLinks, model.expected).fit_links(expected)
         forbid = config.protocol == "strict"
         return cls(model, tokenizer, table, level, config.patterns, forbid, expected=expected)
 
@@ -160,12 +169,13 @@ class Predictor(Predicts):
         """Draw the patterns of nodes `[B]`, graphs `[B]` or pairs `[B, 2]`."""
         if self.level == "link":
             marks = bool(self.joint)
-            return self.tokenizer.links(inputs, count=count, turn=turn, forbid=self.forbid, marks=marks, share=share)
+            drawn = self.tokenizer.links(inputs, count=count, turn=turn, forbid=self.forbid, marks=marks, share=share)
+            return self._know(drawn, inputs)
         draw = self.tokenizer.graphs if self.level == "graph" else self.tokenizer.nodes
         return self._know(draw(inputs, count=count, turn=turn), inputs)
 
     def _know(self, patterns: Patterns, inputs: Any) -> Patterns:
-        """Add what is known of nodes or graphs to their patterns."""
+        """Add what is known of instances to their patterns."""
         if self.table.label is not None:
             own = torch.from_numpy(np.array(inputs)).to(patterns.nodes)
             patterns = replace(patterns, own=own)
@@ -177,7 +187,7 @@ class Predictor(Predicts):
         """Draw the patterns of a training step and gather the features that they touch; see `Predicts.prepare`."""
         began = time.perf_counter()
         patterns = replace(self.tokenize(inputs, self.count, turn), rows=rows)
-        if self.expected is not None:
+        if isinstance(self.expected, ExpectedTable):
             values, correction = self.expected.take_training(inputs, self.tokenizer.seed, turn)
             patterns = replace(patterns, expected=values, correction=correction)
         drawn = time.perf_counter()

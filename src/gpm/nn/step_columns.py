@@ -43,8 +43,9 @@ class StepColumns:
 
 
 def find_steps(
-    graph: Graph, steps: int, sizes: list[int] | None, projection: NDArray | None, seen: NDArray | None, disk: bool
-) -> StepColumns:
+    graph: Graph, steps: int, sizes: list[int] | None, projection: NDArray | None, seen: NDArray | None = None,
+    disk: bool = False, most: int = MOST_COLUMNS,
+) -> StepColumns:  # fmt: skip
     """Compute the walk means of a graph's features.
 
     Args:
@@ -53,11 +54,12 @@ def find_steps(
         sizes, projection: Those of a trained model; by default found here.
         seen: Nodes that a projection may be found from; by default all.
         disk: Leave large results on disk, in the cache.
+        most: Columns of features that are not projected.
     """
     x: Any = graph.x
     form = Form.of(x, sizes)
     columns = form.count(x)
-    wide = is_wide(graph.num_nodes, columns) if sizes is None else projection is not None
+    wide = is_wide(graph.num_nodes, columns, most) if sizes is None else projection is not None
     even = form.bags or wide
     if wide:
         projection = _keep_projection(graph, form, seen) if projection is None else projection
@@ -83,9 +85,9 @@ def find_steps(
     return StepColumns(means, form.sizes, even, projection, large)
 
 
-def is_wide(rows: int, columns: int) -> bool:
+def is_wide(rows: int, columns: int, most: int = MOST_COLUMNS) -> bool:
     """Return whether features of such a shape are projected before means are taken of them."""
-    return columns > PROJECTED and (columns > MOST_COLUMNS or rows * columns > MOST_ENTRIES)
+    return columns > PROJECTED and (columns > most or rows * columns > MOST_ENTRIES)
 
 
 @dataclass(frozen=True)

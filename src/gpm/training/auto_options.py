@@ -24,6 +24,9 @@ from gpm.training.prepare import draw_split, settle_options
 STEPS = {"fast": 500, "auto": 1500, "best": 5000}  # of a training at most, unless few passes take more
 WAIT = {"fast": 120, "auto": 300, "best": 900}  # steps without improvement after which a training stops
 PASSES = {"fast": 5, "auto": 15, "best": 40}  # over the training split, at most or more
+LINK_STEPS = 100  # of an epoch on links at most: a step takes about 0.15 seconds
+LINK_TRAINING = {"fast": 200, "auto": 800, "best": 4000}  # steps on links at most
+LINK_WAIT = {"fast": 60, "auto": 150, "best": 600}
 FEW = 1000  # training instances up to which a linear part helps whatever the features
 LARGE = 20_000_000  # edges of a graph whose structure and position would take long
 _log = logging.getLogger("gpm")
@@ -31,12 +34,15 @@ _log = logging.getLogger("gpm")
 
 def choose_options(config: Config, data: TaskData, given: Mapping[str, Any]) -> Config:
     """Return the options with those that are not given chosen from the data; preset plain leaves them as they are."""
-    if config.preset == "plain" or config.model != "gpm" or data.level == "link":
+    if config.preset == "plain" or config.model != "gpm" or (data.level == "link" and config.protocol == "paper"):
         return config
     split = draw_split(data, settle_options(config, data))
     count = len(split.train)
-    chosen = _choose_for_graphs(config, data) if data.level == "graph" else _choose_for_nodes(data, count)
-    chosen |= _choose_training(config.preset, data.level, count)
+    if data.level == "link":
+        chosen = _choose_for_links(config, data, count)
+    else:
+        chosen = _choose_for_graphs(config, data) if data.level == "graph" else _choose_for_nodes(data, count)
+        chosen |= _choose_training(config.preset, data.level, count)
     kept = {name for name, value in given.items() if value not in ("auto", None)}
     changes = {name: value for name, value in chosen.items() if name not in kept}
     shown = ", ".join(f"{name} {value}" for name, value in sorted(changes.items()))
@@ -69,6 +75,25 @@ def _choose_for_graphs(config: Config, data: TaskData) -> dict[str, Any]:
     elif kind == "none":
         chosen |= {"features": "degree", "readout": "mean", "dropout": 0.5}
     return chosen
+
+
+def _choose_for_links(config: Config, data: TaskData, count: int) -> dict[str, Any]:
+    """Choose for links: expected patterns and structure of a pair, few walks, and steps for so many training edges."""
+    batch = min(256, max(16, 2 ** int(math.log2(max(count // 8, 1)))))
+    passes = math.ceil(count / batch)
+    steps = min(max(20, passes), LINK_STEPS)  # of an epoch
+    chosen: dict[str, Any] = {
+        "patterns": max(8, len(config.lengths)), "dropout": 0.5, "feature_dropout": 0.5, "decay": 0.05, "lr": 2e-3,
+        "schedule": "constant", "warmup": 50, "batch": batch, "epoch_steps": 0 if steps == passes else steps,
+        "epochs": math.ceil(LINK_TRAINING[config.preset] / steps), "average": max(1, round(60 / steps)),
+        "patience": max(4, math.ceil(LINK_WAIT[config.preset] / steps)),
+    }  # fmt: skip
+    if config.pair == "product":
+        return chosen
+    if data.graph.x is None:  # the structure of a pair has its degrees, without its own edge
+        walks = {"features": "constant", "patterns": max(4, len(config.lengths))}
+        chosen |= walks | {"dropout": 0.1, "decay": 0.01, "lr": 1e-2}
+    return chosen | {"expected": 3 if data.graph.num_edges < LARGE else 2, "structure": True}
 
 
 def _are_categories(x: Any) -> bool:

@@ -68,7 +68,7 @@ def _fits(case: dict[str, Any]) -> bool:
         return False
     if case["stars"] and case["features"] == "auto" and case["x"] not in ("categories", "none"):
         return False
-    if case["level"] in ("product", "joint") and (case["expected"] or case["structure"]):
+    if case["level"] == "product" and (case["expected"] or case["structure"]):
         return False
     return case["level"] != "joint" or (case["readout"] == "mean" and not case["fusion"])
 
@@ -195,7 +195,9 @@ TRACED: dict[str, dict[str, Any]] = {
         "readout": "sum",
     },
     "product": {"edge_attr": "dense", "path": "gru", "topology": "induced", "anonymous": "transformer", "fusion": True},
-    "joint": {"x": "none", "path": "mean", "path_position": "learned", "anonymous": "mean"},
+    "joint": {
+        "path": "mean", "path_position": "learned", "anonymous": "mean", "expected": 2, "structure": True,
+    },
 }  # fmt: skip
 
 
@@ -208,7 +210,7 @@ def test_a_traced_program_reads_any_number_of_instances_patterns_and_rows(level:
 @pytest.mark.parametrize("level", ["graph", "joint"])
 def test_a_run_of_graphs_or_links_becomes_such_a_program(level: str, tmp_path: Path) -> None:
     options = SMALL | TRACED[level]
-    given: dict[str, Any] = {"edge_attr": options.pop("edge_attr", "none"), "x": options.pop("x")}
+    given: dict[str, Any] = {"edge_attr": options.pop("edge_attr", "none"), "x": options.pop("x", "dense")}
     if level == "graph":
         given |= {"graphs": 8, "y": np.arange(27.0).reshape(9, 3) - 7}
         options |= {"task": "graph", "metric": "mae"}

@@ -154,7 +154,7 @@ class ExportedMachine(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """Compute logits `[B, C]` and pattern weights from encoded patterns `[..., M, d]`."""
         model, there = self.model, nodes[..., 0] >= 0  # (..., M): False where padded
-        if model.expected is not None:
+        if model.expected is not None and self.level != "link":
             return self._read_expected(encoded, nodes, sizes, cast(Tensor, expected))
         if not isinstance(model, LinkPatternMachine):
             pooled, weights = _pool(model.machine, encoded, there, _share(nodes) if self.level == "graph" else None)
@@ -169,7 +169,11 @@ class ExportedMachine(nn.Module):
             x = layer(x, _bias(mine))
         sides = (_mean(x[:, part], mine[:, part]) for part in (slice(None, slots), slice(slots, None)))
         one, two = (model.machine.norm(side) for side in sides)
-        return model.join(one, two).view(batch, rounds, 1).mean(1), None
+        known = None
+        if model.expected is not None:  # the same in every round
+            tokens = model.expected(model.expected.standardise(cast(Tensor, expected)))  # (B, K, d)
+            known = tokens.sum(1).repeat_interleave(rounds, 0)
+        return model.join(one, two, known=known).view(batch, rounds, 1).mean(1), None
 
     def _read_expected(
         self, encoded: Tensor, nodes: Tensor, sizes: Tensor | None, expected: Tensor

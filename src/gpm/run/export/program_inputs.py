@@ -78,6 +78,8 @@ def list_inputs(predictor: Predictor) -> list[Slot]:
     if spec.expected:
         groups = ", ".join(f"{name} ({size})" for name, size in spec.expected.items())
         about = f"what is known exactly of the instance, NaN where unknown: {groups}"
+        if predictor.level == "link":
+            about = f"of the graph without the link, as gpm.nn.link_table has it: {groups}"
         slots.append(Slot("expected", "float32", ("B", sum(spec.expected.values())), about))
     return slots
 
@@ -173,7 +175,11 @@ class InputMaker:
             drawn = self._lay_out(predictor.tokenizer.nodes(instances.reshape(-1), count=count))
             return {name: each.view(len(instances), 2, *each.shape[1:]) for name, each in drawn.items()}
         shares = [predictor.tokenize(instances, count, share=(i, rounds)) for i in range(rounds)]
-        return _stack_rounds([_stack_sides(each, self._lay_out(each)) for each in shares])
+        laid = [self._lay_out(each) for each in shares]
+        known = laid[0].get("expected")  # the same in every share
+        laid = [{name: part for name, part in each.items() if name != "expected"} for each in laid]
+        stacked = _stack_rounds([_stack_sides(*pair) for pair in zip(shares, laid, strict=True)])
+        return stacked if known is None else stacked | {"expected": known}
 
     def _lay_out(self, patterns: Patterns) -> dict[str, Tensor]:
         model, inputs = self.predictor.model, {"nodes": patterns.table_rows(self.table.num_nodes).long()}
