@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gpm.config import Config
-from gpm.data.graph_data import build_graph_data
+from gpm.data.graph_data import GraphData, build_graph_data
 from gpm.data.node_data import NodeData, build_node_data
 from gpm.data.task_data import TaskData
 from gpm.graph.graph import Graph
@@ -91,6 +91,15 @@ def test_graphs_of_categories_are_read_by_their_stars_and_rings() -> None:
     assert (chosen.stars, chosen.pe, chosen.path, chosen.readout) == (True, "rings", "conv", "sum")
     bare = _choose(_graphs())
     assert (bare.stars, bare.features, bare.pe) == (False, "degree", "rwse")
+
+
+def test_graphs_have_expected_patterns_and_molecules_descriptors() -> None:
+    pytest.importorskip("rdkit")
+    data = _graphs(np.int64)
+    chosen = _choose(data)
+    assert (chosen.expected, chosen.structure, chosen.linear, chosen.descriptors) == (2, True, True, False)
+    assert isinstance(data, GraphData)
+    assert _choose(replace(data, smiles=["C"] * data.num_instances)).descriptors
 
 
 def test_a_run_stores_what_was_chosen_and_predicts_the_same_when_opened(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from gpm.errors import GpmError
 from gpm.graph.graph import Graph
 from gpm.nn.feature_rows import look_like_bags, normalise_bags, share_array
 from gpm.nn.feature_table import InputSpec
+from gpm.nn.graph_columns import describe_graphs
 from gpm.nn.positional.encodings import embed_laplacian
 from gpm.patterns.known_labels import label_means
 from gpm.patterns.structure import describe_structure
@@ -57,6 +58,7 @@ class ExpectedTable:
     def build(
         cls, options: ModelOptions, graph: Graph, level: str, answers: Answers | None = None, *,
         inputs: InputSpec | None = None, projection: NDArray | None = None, seen: NDArray | None = None,
+        descriptors: NDArray | None = None,
     ) -> ExpectedTable | None:  # fmt: skip
         """Compute the columns that the options name; None if they name none.
 
@@ -67,6 +69,7 @@ class ExpectedTable:
             answers: Answers of the training split, if they are inputs; without them labels are unknown.
             inputs, projection: Inputs of a trained model, and its projection of wide features; by default found here.
             seen: Nodes that a projection may be found from; by default all.
+            descriptors: Numbers that come with the graphs of a collection `[G, d]`.
         """
         if level == "link" and (options.expected or options.structure):
             name = "expected" if options.expected else "structure"
@@ -92,10 +95,11 @@ class ExpectedTable:
             parts.append((STRUCTURE, describe_structure(graph)))
         if options.position and level == "node":
             parts.append((POSITION, embed_laplacian(graph, options.position)))
-        if not parts and not (inputs and inputs.expected):
+        if not parts and descriptors is None and not (inputs and inputs.expected):
             return None
         if level == "graph":
-            parts = [(name, _mean_by_graph(graph, values)) for name, values in parts]
+            known = () if inputs is None else inputs.expected
+            parts = describe_graphs(graph, parts, descriptors, known, summed=f"{STEP} 0", spread=STRUCTURE)
         groups = tuple((name, values.shape[1]) for name, values in parts)
         if inputs is not None and dict(groups) != inputs.expected:
             have, need = (", ".join(f"{k} ({n})" for k, n in each) for each in (groups, inputs.expected.items()))
@@ -174,10 +178,3 @@ def _find_projection(x: Any) -> NDArray[np.float32]:
     projection = np.zeros((x.shape[1], MOST_COLUMNS), dtype=np.float32)
     projection[:, : len(vectors)] = vectors.T
     return projection
-
-
-def _mean_by_graph(graph: Graph, values: NDArray) -> NDArray[np.float32]:
-    """Return the mean over the nodes of each graph `[G, d]`; zeros for a graph without nodes."""
-    pointer = np.array([0, graph.num_nodes]) if graph.graph_ptr is None else graph.graph_ptr
-    sums = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(values, 0, dtype=np.float64)])
-    return ((sums[pointer[1:]] - sums[pointer[:-1]]) / np.maximum(np.diff(pointer), 1)[:, None]).astype(np.float32)

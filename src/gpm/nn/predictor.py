@@ -119,18 +119,22 @@ class Predictor(Predicts):
         stream: bool = False,
         answers: Answers | None = None,
         projection: NDArray | None = None,
+        descriptors: NDArray | None = None,
     ) -> Predictor:
         """Make a model for a graph, with fresh weights.
 
         Statistics are computed from the graph, of a collection from the graphs `seen` alone, unless the `inputs` of a
         trained model are given. With `stream`, walks and features stay on the host, and only what a batch touches is
         moved to the device; a graph of gigabytes is always read so. `answers` are known labels, as inputs and for the
-        linear part; `projection` is that of the features of a trained model.
+        linear part; `projection` is that of the features of a trained model; `descriptors` are numbers
+        that come with the graphs of a collection.
         """
         home = "cpu" if stream or graph.nbytes + count_bytes(graph.x) > MOST_RESIDENT else device
         table = FeatureTable.build(config, graph, inputs, home)
         nodes = None if seen is None else nodes_of(graph, seen)
-        expected = ExpectedTable.build(config, graph, level, answers, inputs=inputs, projection=projection, seen=nodes)
+        expected = ExpectedTable.build(
+            config, graph, level, answers, inputs=inputs, projection=projection, seen=nodes, descriptors=descriptors
+        )
         if config.labels == "on" and level == "node":
             assert answers is not None
             table.show_labels(*spread_answers(answers, graph.num_nodes))

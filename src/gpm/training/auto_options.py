@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -59,9 +60,10 @@ def _choose_for_graphs(config: Config, data: TaskData) -> dict[str, Any]:
     """Choose for collections: small graphs are read by convolutions along paths, and their sizes count."""
     x = data.graph.x
     kind = "none" if x is None else "categories" if _are_categories(x) else "numbers"
+    small = data.graph.num_edges < LARGE
     chosen: dict[str, Any] = {
         "readout": "sum", "patterns": min(32, config.pool), "dropout": 0.3, "decay": 0.1, "pe": "rwse",
-        "pe_dim": 8,
+        "pe_dim": 8, "expected": 2, "structure": small, "linear": True, "descriptors": _has_descriptors(data),
     }  # fmt: skip
     if kind == "categories":
         quick = count_work(data.graph, 8) < MOST_WORK
@@ -69,6 +71,11 @@ def _choose_for_graphs(config: Config, data: TaskData) -> dict[str, Any]:
     elif kind == "none":
         chosen |= {"features": "degree", "readout": "mean", "dropout": 0.5}
     return chosen
+
+
+def _has_descriptors(data: TaskData) -> bool:
+    """Return whether the graphs are molecules with SMILES, and RDKit can read them."""
+    return getattr(data, "smiles", None) is not None and find_spec("rdkit") is not None
 
 
 def _are_categories(x: Any) -> bool:
