@@ -102,6 +102,12 @@ def test_graphs_have_expected_patterns_and_molecules_descriptors() -> None:
     assert _choose(replace(data, smiles=["C"] * data.num_instances)).descriptors
 
 
+def test_numbers_of_graphs_are_learned_with_little_dropout() -> None:
+    data = _graphs(np.int64)
+    values = replace(data, graph=replace(data.graph, y=np.arange(40) / 7), metric="mae")
+    assert _choose(values).dropout < _choose(data).dropout
+
+
 def test_a_run_stores_what_was_chosen_and_predicts_the_same_when_opened(tmp_path: Path) -> None:
     run = train(_nodes(), out=tmp_path / "run", quiet=True, device="cpu", width=8, heads=2, epochs=3)
     assert isinstance(run, Run)

@@ -20,6 +20,7 @@ from gpm.errors import GpmError
 from gpm.nn.expected_table import MOST_COLUMNS
 from gpm.nn.positional.encodings import MOST_WORK, count_work
 from gpm.nn.star_features import as_categories
+from gpm.tasks.task import is_regression
 from gpm.training.prepare import draw_split, settle_options
 
 STEPS = {"fast": 500, "auto": 1500, "best": 5000}  # of a training at most, unless few passes take more
@@ -70,6 +71,8 @@ def _choose_for_graphs(config: Config, data: TaskData) -> dict[str, Any]:
         chosen |= {"stars": True, "path": "conv", "pe": "rings" if quick else "rwse"}
     elif kind == "none":
         chosen |= {"features": "degree", "readout": "mean", "dropout": 0.5}
+    if is_regression(data.labels, settle_options(config, data).metric):  # noise on its inputs blurs a number
+        chosen["dropout"] = 0.1
     return chosen
 
 
