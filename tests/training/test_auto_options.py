@@ -97,7 +97,7 @@ def test_graphs_have_expected_patterns_and_molecules_descriptors() -> None:
     pytest.importorskip("rdkit")
     data = _graphs(np.int64)
     chosen = _choose(data)
-    assert (chosen.expected, chosen.structure, chosen.linear, chosen.descriptors) == (2, True, True, False)
+    assert (chosen.expected, chosen.structure, chosen.descriptors) == (2, True, False)
     assert isinstance(data, GraphData)
     assert _choose(replace(data, smiles=["C"] * data.num_instances)).descriptors
 
@@ -106,6 +106,12 @@ def test_numbers_of_graphs_are_learned_with_little_dropout() -> None:
     data = _graphs(np.int64)
     values = replace(data, graph=replace(data.graph, y=np.arange(40) / 7), metric="mae")
     assert _choose(values).dropout < _choose(data).dropout
+
+
+def test_a_linear_part_is_not_for_classes_of_graphs_with_categories() -> None:
+    data = _graphs(np.int64)
+    values = replace(data, graph=replace(data.graph, y=np.arange(40) / 7), metric="mae")
+    assert [_choose(each).linear for each in (data, values, _graphs())] == [False, True, True]
 
 
 def test_a_run_stores_what_was_chosen_and_predicts_the_same_when_opened(tmp_path: Path) -> None:

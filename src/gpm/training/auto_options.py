@@ -68,11 +68,12 @@ def _choose_for_graphs(config: Config, data: TaskData) -> dict[str, Any]:
     }  # fmt: skip
     if kind == "categories":
         quick = count_work(data.graph, 8) < MOST_WORK
-        chosen |= {"stars": True, "path": "conv", "pe": "rings" if quick else "rwse"}
+        # For classes of such graphs the network is better alone (NCI1, ENZYMES), for numbers it is not (ESOL).
+        chosen |= {"stars": True, "path": "conv", "pe": "rings" if quick else "rwse", "linear": False}
     elif kind == "none":
         chosen |= {"features": "degree", "readout": "mean", "dropout": 0.5}
     if is_regression(data.labels, settle_options(config, data).metric):  # noise on its inputs blurs a number
-        chosen["dropout"] = 0.1
+        chosen |= {"dropout": 0.1, "linear": True}
     return chosen
 
 
