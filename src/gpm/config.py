@@ -122,6 +122,10 @@ class ModelOptions(Options):
         "degrees, common neighbours and paths of three steps of a pair, without its own edge.",
     )
     position: int = option(0, "Add a token with this many Laplacian eigenvectors. 0: none. For nodes.", 0, 1024)
+    descriptors: bool = option(
+        False, "Add a token with properties of a molecule that RDKit computes from its SMILES, such as weight, logP "
+        "and polar surface. For molecules given as SMILES.",
+    )  # fmt: skip
     linear: bool = option(
         False, "Add a linear model of the expected patterns to the logits. It is fitted in closed form before training."
     )

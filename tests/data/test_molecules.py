@@ -2,6 +2,7 @@ import builtins
 import csv
 import logging
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from rdkit import Chem
 
 from gpm import GpmError, Graph, Tokenizer
 from gpm.data.molecules import _as_numbers, _read_table, load_molecules, read_molecules
-from gpm.data.smiles import ATOM_SIZES, BOND_SIZES, featurise, find_scaffolds
+from gpm.data.smiles import ATOM_SIZES, BOND_SIZES, DESCRIPTORS, describe_molecules, featurise, find_scaffolds
 from gpm.io.table_files import write_table
 
 NUMBER, CHIRALITY, DEGREE, CHARGE, HYDROGENS, RADICALS, HYBRID, AROMATIC, RING = range(9)
@@ -321,3 +322,22 @@ def test_columns_that_identify_a_molecule_are_kept_and_others_are_not(tmp_path: 
     assert data.name_instances(np.array([1, 0])) == {
         "graph": [1, 0], "line": [3, 2], "SMILES": ["CCC", "CC"], "Mol ID": ["", "7"], "name": ["", "ethane"],
     }  # fmt: skip
+
+
+def test_descriptors_are_numbers_and_do_not_depend_on_how_a_molecule_is_written() -> None:
+    values = describe_molecules([*ODD, "OCC", "C(C)O", "no molecule"])
+    assert values.shape == (len(ODD) + 3, len(DESCRIPTORS))
+    assert not np.isinf(values).any()
+    assert np.isnan(values[-1]).all()
+    np.testing.assert_allclose(values[-3], values[-2], rtol=1e-5)
+    ethanol = dict(zip(DESCRIPTORS, values[-2].tolist(), strict=True))
+    assert ethanol["amw"] == pytest.approx(46.069, abs=1e-3)
+    assert (ethanol["NumHeavyAtoms"], ethanol["NumHBD"], ethanol["NumRings"]) == (3, 1, 0)
+
+
+def test_a_table_has_descriptors_and_other_graphs_have_none(tmp_path: Path) -> None:
+    write_table(tmp_path / "m.csv", {"smiles": ["CCO", "wrong (", "c1ccccc1"], "y": [1.5, 2.5, 3.25]})
+    data = load_molecules(tmp_path / "m.csv", target="y")
+    np.testing.assert_array_equal(data.describe_instances(), describe_molecules(["CCO", "c1ccccc1"]))
+    with pytest.raises(GpmError, match="has no SMILES to compute descriptors from; leave out --descriptors"):
+        replace(data, smiles=None).describe_instances()

@@ -81,8 +81,10 @@ def test_a_graph_has_the_mean_of_its_nodes() -> None:
     nodes = ExpectedTable.build(Config(expected=1, structure=True), collection, "node")
     assert whole is not None
     assert nodes is not None
-    np.testing.assert_allclose(whole.values[0], nodes.values[:10].mean(0), atol=1e-5)
-    np.testing.assert_allclose(whole.values[2], nodes.values[10:].mean(0), atol=1e-5)
+    for name, _ in nodes.groups:
+        mean, own = group(whole, name), group(nodes, name)
+        np.testing.assert_allclose(mean[0], own[:10].mean(0), atol=1e-5)
+        np.testing.assert_allclose(mean[2], own[10:].mean(0), atol=1e-5)
     assert not whole.values[1].any()
 
 

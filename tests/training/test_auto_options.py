@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from gpm.config import Config
-from gpm.data.graph_data import build_graph_data
+from gpm.data.graph_data import GraphData, build_graph_data
 from gpm.data.link_data import LinkData
 from gpm.data.node_data import NodeData, build_node_data
 from gpm.data.task_data import TaskData
@@ -93,6 +93,27 @@ def test_graphs_of_categories_are_read_by_their_stars_and_rings() -> None:
     assert (chosen.stars, chosen.pe, chosen.path, chosen.readout) == (True, "rings", "conv", "sum")
     bare = _choose(_graphs())
     assert (bare.stars, bare.features, bare.pe) == (False, "degree", "rwse")
+
+
+def test_graphs_have_expected_patterns_and_molecules_descriptors() -> None:
+    pytest.importorskip("rdkit")
+    data = _graphs(np.int64)
+    chosen = _choose(data)
+    assert (chosen.expected, chosen.structure, chosen.descriptors) == (2, True, False)
+    assert isinstance(data, GraphData)
+    assert _choose(replace(data, smiles=["C"] * data.num_instances)).descriptors
+
+
+def test_numbers_of_graphs_are_learned_with_little_dropout() -> None:
+    data = _graphs(np.int64)
+    values = replace(data, graph=replace(data.graph, y=np.arange(40) / 7), metric="mae")
+    assert _choose(values).dropout < _choose(data).dropout
+
+
+def test_a_linear_part_is_not_for_classes_of_graphs_with_categories() -> None:
+    data = _graphs(np.int64)
+    values = replace(data, graph=replace(data.graph, y=np.arange(40) / 7), metric="mae")
+    assert [_choose(each).linear for each in (data, values, _graphs())] == [False, True, True]
 
 
 def test_a_run_stores_what_was_chosen_and_predicts_the_same_when_opened(tmp_path: Path) -> None:

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from gpm import Config, Graph, NodeClassifier, Run, train
+from gpm.data.graph_data import build_graph_data
+from gpm.data.task_data import TaskData
 from gpm.io.run_files import read_config
-from gpm.training.baseline_options import LINKS, NODES, SHARE
+from gpm.training.baseline_options import GRAPHS, LINKS, NODES, PASSES, SHARE, STEPS, fill_baseline
 from gpm.training.batches import Batches
 from gpm.training.choose import choose_recipe
 
@@ -85,6 +87,39 @@ def test_a_step_on_links_learns_from_few_of_them_and_sees_the_others(source: str
     edges = {"karate": 78, "cora-link": 5278}[source]
     assert config.batch == max(32, round(SHARE * edges))
     assert choose(source, model="gcn", task="link", batch=7).epoch_steps == 0
+
+
+def make_collection(count: int, x: Any = None) -> TaskData:
+    edges = np.concatenate([np.array([[0, 1], [1, 2]]) + 3 * i for i in range(count)], axis=1)
+    given: dict[str, Any] = {"x": x, "y": np.arange(count) % 2, "graph_ptr": np.arange(0, 3 * count + 1, 3)}
+    return build_graph_data(Graph.from_edges(edges, 3 * count, undirected=True, **given), "toys")
+
+
+@pytest.mark.parametrize("count", [40, 600, 20_000])
+def test_on_graphs_a_small_split_has_as_many_steps_as_a_large_one(count: int) -> None:
+    config, learned = fill_baseline(Config(model="gin"), {}, make_collection(count)), round(0.8 * count)
+    assert {name: getattr(config, name) for name in GRAPHS} == GRAPHS
+    passes = -(-learned // config.batch)
+    steps = config.epoch_steps or passes
+    assert 20 <= steps <= max(20, passes)
+    assert STEPS <= steps * config.epochs <= max(STEPS + steps, PASSES * passes)
+    assert 0 < config.patience < config.epochs
+
+
+def test_graphs_without_features_have_their_degrees() -> None:
+    assert fill_baseline(Config(model="gin"), {}, make_collection(40)).features == "degree"
+    assert fill_baseline(Config(model="gin"), {}, make_collection(40, np.ones((120, 1)))).features == "auto"
+    assert (
+        fill_baseline(Config(model="gin", features="constant"), {"features": "constant"}, make_collection(40)).features
+        == "constant"
+    )
+
+
+def test_options_of_the_user_are_kept_on_graphs() -> None:
+    given = {"batch": 8, "dropout": 0.1, "epochs": 3}
+    config = fill_baseline(Config(model="gcn", **given), given, make_collection(40))
+    assert {name: getattr(config, name) for name in given} == given
+    assert (config.epoch_steps, config.gnn_jump) == (0, GRAPHS["gnn_jump"])
 
 
 def test_an_estimator_fills_them_in_too() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from gpm import Run
+from gpm import GpmError, Run
 from gpm.cli.main import main
 
 pytest.importorskip("rdkit")
@@ -64,6 +65,19 @@ def test_carbons_are_counted(trained: Path) -> None:
     assert [float(row["label_true"]) for row in rows] == [50 + 2 * count_carbons(row["smiles"]) for row in rows]
     off = [abs(float(row["prediction"]) - float(row["label_true"])) for row in rows]
     assert np.mean(off) == pytest.approx(run.result["test"]["mae"], rel=1e-3)
+
+
+def test_descriptors_are_computed_again_for_another_table(trained: Path, tmp_path: Path) -> None:
+    home = Run.open(trained)
+    assert home.config.descriptors
+    other = write_rows(tmp_path / "other.csv", [(smiles, "") for smiles in reversed(SMILES)])
+    mine, theirs = (run.pattern_predictor.expected for run in (home, Run.open(trained, other, other=True)))
+    assert mine is not None
+    assert theirs is not None
+    assert dict(mine.groups)["descriptors"] > 0
+    np.testing.assert_allclose(theirs.values.flip(0), mine.values, rtol=1e-5, atol=1e-6)
+    with pytest.raises(GpmError, match="descriptors of molecules, which are computed from SMILES"):
+        home.predictor_for(replace(home.data.graph))
 
 
 def test_another_table_is_predicted_with_atoms_that_were_never_seen(

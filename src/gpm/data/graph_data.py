@@ -16,6 +16,7 @@ from gpm.data.catalog import CATALOG, find_named
 from gpm.data.graph_files import load_graph
 from gpm.data.labels import guess_metric, name_some, read_labels, warn_of_new_classes
 from gpm.data.named_datasets import open_collection
+from gpm.data.smiles import describe_molecules
 from gpm.data.splits import OWN, Masks, Protocol, Split, fold_split, group_split, is_labelled, own_split, random_split
 from gpm.data.tables.inputs import title_of
 from gpm.data.task_data import TaskData, as_list
@@ -43,6 +44,7 @@ class GraphData(TaskData):
     names: list[str] | None = None  # name of each graph, such as a SMILES
     lines: NDArray | None = None  # line of the user's table that each graph was read from
     ids: dict[str, list[str]] = field(default_factory=dict)  # the SMILES and other columns that identify each graph
+    smiles: list[str] | None = None  # of each graph, if these are molecules
     level: ClassVar[str] = "graph"
 
     @property
@@ -60,6 +62,9 @@ class GraphData(TaskData):
 
     def statistics_graphs(self, split: Split) -> NDArray[np.int64] | None:
         return split.train
+
+    def describe_instances(self) -> NDArray[np.float32]:
+        return super().describe_instances() if self.smiles is None else describe_molecules(self.smiles)
 
     def find_instances(self, names: Any = None) -> NDArray[np.int64]:
         """Return the ids of graphs by name or id; by default of all graphs with nodes."""
@@ -125,7 +130,8 @@ def load_graph_data(source: str | Path | Graph | Sequence[Data] | Dataset, metri
         )
     collection = open_collection(str(source))
     data = build_graph_data(collection.graph, entry.title, entry.split, metric or entry.metric, *collection[1:])
-    return replace(data, class_names=entry.classes, named=True)
+    smiles = collection.names if entry.loader == "MoleculeNet" else None
+    return replace(data, class_names=entry.classes, named=True, smiles=smiles)
 
 
 def build_graph_data(

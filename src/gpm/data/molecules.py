@@ -113,7 +113,7 @@ def load_molecules(path: str | Path, *, smiles: str = "smiles", target: str = ""
     table = read_molecules(path, smiles=smiles, target=target)
     title, graph = title_of(Path(path)), table.graph
     if graph.y is None:
-        return GraphData(graph, title, names=table.smiles, lines=table.lines, ids=table.ids)
+        return GraphData(graph, title, names=table.smiles, lines=table.lines, ids=table.ids, smiles=table.smiles)
     groups, masks = find_scaffolds(table.smiles), as_masks(table.part)
     if table.classes:
         if metric in VALUE_METRICS:
@@ -122,7 +122,7 @@ def load_molecules(path: str | Path, *, smiles: str = "smiles", target: str = ""
         graph = replace(graph, y=np.where(np.isnan(graph.y), -1, graph.y).astype(np.int64))
     split = DEFAULT_SPLIT if masks is None else "given"
     data = build_graph_data(graph, title, split, metric, masks, groups, table.smiles)
-    return replace(data, lines=table.lines, ids=table.ids, class_names=table.classes)
+    return replace(data, lines=table.lines, ids=table.ids, class_names=table.classes, smiles=table.smiles)
 
 
 def _read_table(path: Path) -> tuple[list[str], list[int], list[list[str]]]:

@@ -35,6 +35,15 @@ _BONDS: _Columns = (
     ("GetStereo", "BondStereo", ("STEREONONE", "STEREOZ", "STEREOE", "STEREOCIS", "STEREOTRANS", "STEREOANY")),
     ("GetIsConjugated", "", range(2)),
 )
+# Properties of a molecule, by their names in RDKit.
+DESCRIPTORS = (
+    "amw", "lipinskiHBA", "lipinskiHBD", "NumRotatableBonds", "NumHBD", "NumHBA", "NumHeavyAtoms", "NumAtoms",
+    "NumHeteroatoms", "NumAmideBonds", "FractionCSP3", "NumRings", "NumAromaticRings", "NumAliphaticRings",
+    "NumSaturatedRings", "NumHeterocycles", "NumAromaticHeterocycles", "NumSaturatedHeterocycles",
+    "NumAliphaticHeterocycles", "NumSpiroAtoms", "NumBridgeheadAtoms", "NumAtomStereoCenters", "labuteASA", "tpsa",
+    "CrippenClogP", "CrippenMR", "chi0v", "chi1v", "chi2v", "chi3v", "chi4v", "chi0n", "chi1n", "chi2n", "chi3n",
+    "chi4n", "hallKierAlpha", "kappa1", "kappa2", "kappa3", "Phi",
+)  # fmt: skip
 
 
 def featurise(smiles: Sequence[str]) -> tuple[Graph, list[tuple[int, str]]]:
@@ -89,6 +98,21 @@ def find_scaffolds(smiles: Sequence[str]) -> NDArray[np.int64]:
             scaffold = MurckoScaffoldSmiles(mol=molecule, includeChirality=False)  # type: ignore[no-untyped-call]
             scaffolds[index] = numbers.setdefault(scaffold, len(numbers))
     return scaffolds
+
+
+def describe_molecules(smiles: Sequence[str]) -> NDArray[np.float32]:
+    """Return the properties `DESCRIPTORS` of molecules `[G, d]`; NaN where RDKit finds none."""
+    chem = import_rdkit()
+    from rdkit.Chem.rdMolDescriptors import Properties
+    from rdkit.rdBase import BlockLogs
+
+    values = np.full((len(smiles), len(DESCRIPTORS)), np.nan, dtype=np.float32)
+    compute = Properties(list(DESCRIPTORS)).ComputeProperties
+    with BlockLogs():
+        for index, text in enumerate(smiles):
+            if (molecule := chem.MolFromSmiles(text)) is not None:
+                values[index] = list(compute(molecule))
+    return np.where(np.isfinite(values), values, np.float32(np.nan))
 
 
 class _Answers:

@@ -87,6 +87,10 @@ class TaskData(ABC):
         """Return the classes that a model may predict; None for those among the labels."""
         return None
 
+    def describe_instances(self) -> NDArray[np.float32]:
+        """Return descriptors of molecules `[G, d]`, for data that has their SMILES; NaN where one is unknown."""
+        raise GpmError(f"{self.title} has no SMILES to compute descriptors from; leave out --descriptors.")
+
     def prediction_ids(self, split: Split) -> NDArray[np.int64]:
         """Return the instances whose predictions a training saves: by default the test split."""
         return split.test

@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 
 from gpm.data.column_names import name_columns
 from gpm.data.non_edges import hide_edges
+from gpm.data.smiles import DESCRIPTORS as MOLECULE
 from gpm.explain.bag import Bag
 from gpm.explain.explanation import Column
 from gpm.inference.opened import OpenedRun
-from gpm.nn.expected_table import LABELS, POSITION, STEP, STRUCTURE
+from gpm.nn.expected_table import LABELS, POSITION, STEP, STRUCTURE, STRUCTURE_STEPS
+from gpm.nn.graph_columns import DESCRIPTORS, SIZE, SIZES, SPREAD
 from gpm.nn.predictor import evaluating
 from gpm.nn.step_columns import flatten_features
 from gpm.patterns.known_labels import PRIOR, STEPS
@@ -54,6 +56,7 @@ def name_expected(name: str, level: str) -> str:
         return near[steps] if steps < 2 else f"mean of the {steps}-step neighbours"
     structure = "structure between the ends" if level == "link" else "structure"
     named = {LABELS: "known labels around it", STRUCTURE: structure, POSITION: "position in the graph"}
+    named |= {SPREAD: "how far its nodes differ", SIZE: "size", DESCRIPTORS: "descriptors of the molecule"}
     return named.get(name, name)
 
 
@@ -61,7 +64,7 @@ def steps_of(name: str) -> int:
     """Return how far an expected pattern reaches, in steps; -1 for one of the whole graph."""
     if name.startswith(STEP):
         return int(name.removeprefix(STEP))
-    return {LABELS: STEPS, STRUCTURE: 1}.get(name, -1)
+    return {LABELS: STEPS, STRUCTURE: 1 + STRUCTURE_STEPS}.get(name, -1)
 
 
 def find_contents(
@@ -87,6 +90,8 @@ def find_contents(
                 names = [f"{column} of {run.data.graph.name(int(end))}" for end in instance[0] for column in names]
         elif expected.ends > 1:
             names = list(PAIR_COLUMNS)
+        elif name == SIZE:
+            names = _name_sizes(run, bag, len(mine))
         else:
             names = _name_others(outputs, name, len(mine))
         columns = _choose(names, mine, average, slope)
@@ -164,9 +169,22 @@ def _name_features(run: OpenedRun, sizes: list[int], width: int) -> list[str]:
     return [f"{name} = {i}" for name, n in zip(names, sizes, strict=True) for i in range(n)] if sizes else names
 
 
+def _name_sizes(run: OpenedRun, bag: Bag, width: int) -> list[str]:
+    """Name the columns of sizes: counts, and sums of the features, which wide ones have by their projection."""
+    count = width - len(SIZES)
+    if run.metadata["inputs"].get("projected"):
+        return [*SIZES, *(f"sum of coordinate {i + 1}" for i in range(count))]
+    return [*SIZES, *(f"sum of {name}" for name in (_name_features(run, expected_sizes(bag), count) if count else ()))]
+
+
 def _name_others(outputs: Sequence[str], name: str, width: int) -> list[str]:
     if name == STRUCTURE:
-        return list(COLUMNS)
+        near = ("", " of the neighbours", " 2 steps away")[: width // len(COLUMNS)]
+        return [f"{column}{where}" for where in near for column in COLUMNS]
+    if name == SPREAD:
+        return [f"spread of the {column}" for column in COLUMNS]
+    if name == DESCRIPTORS:
+        return list(MOLECULE)
     if name != LABELS:
         return [f"coordinate {i + 1}" for i in range(width)]
     each = [*outputs, "share of walks to a known label"]
@@ -179,7 +197,7 @@ def _speak(run: OpenedRun, name: str, values: NDArray, columns: tuple[Column, ..
         return _speak_labels(run, values, outputs)
     most = abs(columns[0].evidence) if columns else 0.0
     named = [column for column in columns[:SPOKEN] if abs(column.evidence) >= LEAST * most]
-    if name == STRUCTURE:
+    if name in (STRUCTURE, SPREAD, SIZE, DESCRIPTORS):
         return ", ".join(f"{'high' if c.value > c.average else 'low'} {c.name}" for c in named)
     if name == POSITION:
         return f"{', '.join(c.name for c in named)} count{'s' * (len(named) == 1)} most" if named else ""

@@ -199,9 +199,18 @@ class OpenedRun:
         predictor = build_predictor(
             self.config, graph, outputs, level, inputs=inputs, device=self.device, answers=answers,
             projection=read_tensor(path, "expected.projection").numpy() if inputs.projected else None,
+            descriptors=self._find_descriptors(graph) if self.config.descriptors else None,
         )  # fmt: skip
         load_weights(predictor.model, path)
         return predictor
+
+    def _find_descriptors(self, graph: Graph) -> NDArray:
+        """Return the descriptors of the molecules of a graph, which must be that of the data."""
+        if graph is not self.data.graph:
+            raise GpmError(
+                "The model reads descriptors of molecules, which are computed from SMILES; give a table of them."
+            )
+        return self.data.describe_instances()
 
     def _find_answers(self, graph: Graph, own: bool) -> Answers | None:
         """Return the known labels that a model reads on a graph: those of the training split.

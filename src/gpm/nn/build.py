@@ -27,12 +27,13 @@ def build_predictor(
     stream: bool = False,
     answers: Answers | None = None,
     projection: NDArray | None = None,
+    descriptors: NDArray | None = None,
 ) -> Predicts:
     """Build a model with fresh weights on a graph; see `Predictor.build` for the arguments."""
     if config.model == "gpm":
         return Predictor.build(
             config, graph, outputs, level, inputs=inputs, device=device, seen=seen, stream=stream, answers=answers,
-            projection=projection,
+            projection=projection, descriptors=descriptors,
         )  # fmt: skip
     hide = config.hide and config.protocol == "strict"
     return NetworkPredictor.build(

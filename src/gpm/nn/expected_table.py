@@ -15,6 +15,7 @@ from gpm.errors import GpmError
 from gpm.graph.graph import Graph
 from gpm.nn.feature_rows import convert, freeze_tensor, share_array, thaw_tensor
 from gpm.nn.feature_table import InputSpec
+from gpm.nn.graph_columns import describe_graphs
 from gpm.nn.positional.eigenvector_cache import digest_array, digest_edges, keep_columns
 from gpm.nn.positional.encodings import embed_laplacian
 from gpm.nn.step_columns import find_steps
@@ -61,6 +62,7 @@ class ExpectedTable:
     def build(
         cls, options: ModelOptions, graph: Graph, level: str, answers: Answers | None = None, *,
         inputs: InputSpec | None = None, projection: NDArray | None = None, seen: NDArray | None = None,
+        descriptors: NDArray | None = None,
     ) -> ExpectedTable | None:  # fmt: skip
         """Compute the columns that the options name; None if they name none.
 
@@ -71,6 +73,7 @@ class ExpectedTable:
             answers: Answers of the training split, if they are inputs; without them labels are unknown.
             inputs, projection: Inputs of a trained model, and its projection of wide features; by default found here.
             seen: Nodes that a projection may be found from; by default all.
+            descriptors: Numbers that come with the graphs of a collection `[G, d]`.
         """
         parts: list[tuple[str, NDArray]] = []
         even: tuple[str, ...] = ()
@@ -86,14 +89,15 @@ class ExpectedTable:
         if options.labels == "on" and level == "node":
             parts.append((LABELS, _spread_labels(graph, answers)))
         if options.structure:
-            columns = walk_means(graph, _find_structure(graph), STRUCTURE_STEPS)
+            columns = walk_means(graph, _find_structure(graph), STRUCTURE_STEPS if level == "node" else 0)
             parts.append((STRUCTURE, np.concatenate(columns, axis=1)))
         if options.position and level == "node":
             parts.append((POSITION, embed_laplacian(graph, options.position)))
-        if not parts and not (inputs and inputs.expected):
+        if not parts and descriptors is None and not (inputs and inputs.expected):
             return None
         if level == "graph":
-            parts = [(name, _mean_by_graph(graph, values)) for name, values in parts]
+            wanted = () if inputs is None else inputs.expected
+            parts = describe_graphs(graph, parts, descriptors, wanted, summed=f"{STEP} 0", spread=STRUCTURE)
         groups = tuple((name, values.shape[1]) for name, values in parts)
         if inputs is not None:
             check_groups(groups, inputs)
@@ -174,10 +178,3 @@ def check_groups(groups: tuple[tuple[str, int], ...], inputs: InputSpec) -> None
         raise GpmError(
             f"The model reads {need}, this graph has {have}; give a graph with the features it was trained on."
         )
-
-
-def _mean_by_graph(graph: Graph, values: NDArray) -> NDArray[np.float32]:
-    """Return the mean over the nodes of each graph `[G, d]`; zeros for a graph without nodes."""
-    pointer = np.array([0, graph.num_nodes]) if graph.graph_ptr is None else graph.graph_ptr
-    sums = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(values, 0, dtype=np.float64)])
-    return ((sums[pointer[1:]] - sums[pointer[:-1]]) / np.maximum(np.diff(pointer), 1)[:, None]).astype(np.float32)

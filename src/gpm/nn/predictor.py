@@ -121,13 +121,15 @@ class Predictor(Predicts):
         stream: bool = False,
         answers: Answers | None = None,
         projection: NDArray | None = None,
+        descriptors: NDArray | None = None,
     ) -> Predictor:
         """Make a model for a graph, with fresh weights.
 
         Statistics are computed from the graph, of a collection from the graphs `seen` alone, unless the `inputs` of a
         trained model are given. With `stream`, walks and features stay on the host, and only what a batch touches is
         moved to the device; a graph of gigabytes is always read so. `answers` are known labels, as inputs and for the
-        linear part; `projection` is that of the features of a trained model.
+        linear part; `projection` is that of the features of a trained model; `descriptors` are numbers
+        that come with the graphs of a collection.
         """
         home = "cpu" if stream or graph.nbytes + count_bytes(graph.x) > MOST_RESIDENT else device
         table = FeatureTable.build(config, graph, inputs, home)
@@ -137,7 +139,7 @@ class Predictor(Predicts):
         if level == "link":
             expected = LinkTable.build(config, graph, config.protocol == "strict", **known)
         else:
-            expected = ExpectedTable.build(config, graph, level, answers, seen=nodes, **known)
+            expected = ExpectedTable.build(config, graph, level, answers, seen=nodes, descriptors=descriptors, **known)
         if config.labels == "on" and level == "node":
             assert answers is not None
             table.show_labels(*spread_answers(answers, graph.num_nodes))

@@ -83,6 +83,7 @@ class Training:
             self.config, self.graph, self.task.outputs, self.data.level, device=self.device,
             seen=self.data.statistics_graphs(self.split), stream=self.stream,
             answers=known_answers(self.task, self.split),
+            descriptors=self.data.describe_instances() if self.config.descriptors else None,
         )  # fmt: skip
 
     def make_learner(
