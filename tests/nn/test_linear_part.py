@@ -39,9 +39,13 @@ def test_left_out_predictions_are_those_of_a_refit_without_the_row(rows: int, co
             np.testing.assert_allclose(left_out[row] + centre, _refit(x, y, penalty, row), atol=1e-6)
 
 
-def test_the_best_columns_and_penalty_on_held_out_rows_are_chosen() -> None:
+def _flags(*columns: int, of: int) -> NDArray:
+    return np.isin(np.arange(of), columns).astype(float)
+
+
+def test_the_best_columns_and_penalty_on_unseen_rows_are_chosen() -> None:
     x, y = _make(60, 12)
-    choices = [np.arange(3, 12), np.arange(3), np.arange(12)]
+    choices = [_flags(*range(3, 12), of=12), _flags(0, 1, 2, of=12)]
     part = fit_linear(x[:40], y[:40], x[40:], y[40:], choices)
     assert not part.weight[3:].any()
     assert np.abs(part.weight[:3]).min() > 0
@@ -50,18 +54,42 @@ def test_the_best_columns_and_penalty_on_held_out_rows_are_chosen() -> None:
     np.testing.assert_array_equal(part.rows, np.arange(40))
 
 
-def test_held_out_rows_choose_but_are_not_fitted() -> None:
-    """Moving them all alike, so that the choice stays, moves nothing."""
+def test_a_scale_of_columns_is_a_penalty_of_their_own() -> None:
     x, y = _make(60, 4)
-    one = fit_linear(x[:40], y[:40], x[40:50], y[40:50], [np.arange(4)])
-    two = fit_linear(x[:40], y[:40], np.concatenate([x[40:50]] * 2), np.concatenate([y[40:50]] * 2), [np.arange(4)])
-    np.testing.assert_array_equal(one.weight, two.weight)
+    halved = fit_linear(x[:40] / 2, y[:40], x[40:] / 2, y[40:], [np.full(4, 2.0)])
+    plain = fit_linear(x[:40], y[:40], x[40:], y[40:], [np.ones(4)])
+    np.testing.assert_allclose(halved.weight / 2, plain.weight, rtol=1e-9)
+
+
+def test_the_best_fits_are_averaged_and_so_are_their_left_out_predictions(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = _make(60, 12)
+    data = x[:40], y[:40], x[40:], y[40:]
+    monkeypatch.setattr(linear_part, "NEAR", np.inf)
+    monkeypatch.setattr(linear_part, "KEPT", 2)
+    monkeypatch.setattr(linear_part, "STRENGTHS", np.array([0.1]))
+    choices = [_flags(0, 1, 2, of=12), np.ones(12)]
+    both = fit_linear(*data, choices)
+    one, two = (fit_linear(*data, [choice]) for choice in choices)
+    np.testing.assert_allclose(both.weight, (one.weight + two.weight) / 2)
+    np.testing.assert_allclose(both.left_out, (one.left_out + two.left_out) / 2)
+
+
+def test_held_out_rows_choose_but_are_not_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With nothing to choose, other held-out rows change nothing; with two choices, they decide."""
+    x, y = _make(60, 4)
+    monkeypatch.setattr(linear_part, "KEPT", 1)
+    monkeypatch.setattr(linear_part, "STRENGTHS", np.array([0.1]))
+    fitted = [fit_linear(x[:40], y[:40], x[40:], held, [np.ones(4)]) for held in (y[40:], -y[40:])]
+    np.testing.assert_array_equal(fitted[0].weight, fitted[1].weight)
+    choices = [_flags(3, of=4), np.ones(4)]
+    chosen = [fit_linear(x[:40], y[:40], x[40:], held, choices) for held in (y[40:], -100 * y[40:])]
+    assert chosen[0].weight[:3].any()
+    assert not chosen[1].weight[:3].any()
 
 
 def test_without_held_out_rows_there_is_nothing_to_choose_by() -> None:
     x, y = _make(20, 4)
-    with np.errstate(invalid="ignore"), pytest.warns(RuntimeWarning, match="Mean of empty slice"):
-        part = fit_linear(x, y, x[:0], y[:0], [np.arange(4)])
+    part = fit_linear(x, y, x[:0], y[:0], [np.ones(4)])
     assert not part.weight.any()
     assert not len(part.rows)
 
@@ -69,7 +97,7 @@ def test_without_held_out_rows_there_is_nothing_to_choose_by() -> None:
 def test_unknown_targets_pull_to_the_mean() -> None:
     x, y = _make(40, 4)
     y[::3, 1] = np.nan
-    part = fit_linear(x, y, x[:10], np.nan_to_num(y[:10]), [np.arange(4)])
+    part = fit_linear(x, y, x[:10], np.nan_to_num(y[:10]), [np.ones(4)])
     assert np.isfinite(part.weight).all()
     assert np.isfinite(part.left_out).all()
 
@@ -77,7 +105,7 @@ def test_unknown_targets_pull_to_the_mean() -> None:
 def test_of_many_rows_a_sample_is_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear_part, "MOST_ROWS", 25)
     x, y = _make(60, 4)
-    part = fit_linear(x, y, x[:10], y[:10], [np.arange(4)])
+    part = fit_linear(x, y, x[:10], y[:10], [np.ones(4)])
     assert len(part.rows) == len(part.left_out) == len(set(part.rows.tolist())) == 25
 
 
@@ -88,7 +116,7 @@ def test_threads_do_not_change_bits() -> None:
         for threads in (1, 2):
             torch.set_num_threads(threads)
             with threadpool_limits(threads):
-                parts.append(fit_linear(x[:250], y[:250], x[250:], y[250:], [np.arange(120)]))
+                parts.append(fit_linear(x[:250], y[:250], x[250:], y[250:], [np.ones(120)]))
     finally:
         torch.set_num_threads(before)
     assert parts[0].weight.tobytes() == parts[1].weight.tobytes()

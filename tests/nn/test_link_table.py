@@ -13,9 +13,9 @@ from gpm import Config, Graph
 from gpm.config import ModelOptions
 from gpm.data.non_edges import drop_edges
 from gpm.errors import GpmError
-from gpm.nn.expected_table import MOST_COLUMNS
 from gpm.nn.link_table import LinkTable
 from gpm.nn.predictor import Predictor
+from gpm.nn.step_columns import PROJECTED
 
 NODES = 30
 OPTIONS = ModelOptions(expected=3, structure=True)
@@ -56,9 +56,9 @@ def test_a_step_has_the_columns_of_one_end_then_of_the_other() -> None:
 
 
 def test_wide_features_are_projected_as_the_trained_model_projects_them() -> None:
-    wide = sp.random_array((NODES, MOST_COLUMNS + 40), density=0.1, format="csr", random_state=0)
+    wide = sp.random_array((NODES, PROJECTED + 40), density=0.1, format="csr", random_state=0)
     table = build(make_graph(wide))
-    assert dict(table.groups)["step 0"] == 2 * MOST_COLUMNS
+    assert dict(table.groups)["step 0"] == 2 * PROJECTED
     inputs = Predictor.build(Config(task="link", expected=3, structure=True), make_graph(wide), 1, "link").model.inputs
     again = build(make_graph(wide), inputs=inputs, projection=table.projection)
     assert torch.equal(again.take([[0, 1]]), table.take([[0, 1]]))

@@ -133,7 +133,7 @@ def test_a_table_on_disk_is_read_as_one_in_memory(tmp_path: Path, monkeypatch: p
     assert known is not None
     assert found is not None
     assert (found.groups, found.even, len(found.values)) == (known.groups, known.even, NODES)
-    assert found.values.shape[1] == 8 + 3  # the others are not in memory
+    assert found.values.shape[1] == 3 * 8 + 3  # the others are not in memory
     ids = torch.tensor([7, 0, 7, NODES - 1])
     assert torch.equal(found.take(ids), known.take(ids))
     assert torch.equal(found.take_training(ids, 0, 3)[0], known.take_training(ids, 0, 3)[0])

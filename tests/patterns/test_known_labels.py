@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from gpm import Graph
-from gpm.patterns.known_labels import PRIOR, STEPS, label_means
+from gpm.patterns.known_labels import PRIOR, STEPS, label_agreement, label_means
 from gpm.patterns.walk_means import walk_law
 
 NODES, CLASSES = 24, 3
@@ -78,3 +78,13 @@ def test_where_nothing_is_known_means_are_zero() -> None:
     graph, (values, known) = _graph(), _labels()
     assert not label_means(graph, values, np.zeros(NODES, dtype=bool)).any()
     assert not label_means(graph, values, known)[NODES - 2 :].any()  # isolated
+
+
+def test_agreement_is_1_in_cliques_of_one_class_and_leaves_the_own_label_out() -> None:
+    ends = np.array([[a, b] for first in (0, 6) for a in range(first, first + 6) for b in range(a + 1, first + 6)]).T
+    graph, known = Graph.from_edges(ends, 12, undirected=True), np.ones(12, dtype=bool)
+    values = np.eye(2)[np.arange(12) // 6]
+    assert label_agreement(graph, values, known) > 0.99
+    assert label_agreement(graph, values[np.arange(12) * 6 % 11 % 12], known) < 0.2
+    alone = Graph.from_edges(np.stack([np.arange(12)] * 2), 12, self_loops="keep")  # each node sees itself alone
+    assert label_agreement(alone, values, known) == 0.0

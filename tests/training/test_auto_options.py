@@ -51,8 +51,19 @@ def test_what_is_given_is_kept() -> None:
     assert chosen.expected > 0
 
 
-def test_auto_is_not_given() -> None:
-    assert _choose(_nodes(), labels="auto").labels == "on"
+@pytest.mark.parametrize(("agree", "chosen"), [(True, "on"), (False, "off")])
+def test_few_known_labels_are_inputs_where_neighbours_agree(agree: bool, chosen: str) -> None:
+    """An option that is given as auto is not given."""
+    y = np.arange(80) % 2
+    order = np.argsort(y, kind="stable") if agree else np.random.default_rng(0).permutation(80)
+    ring = np.stack([order, np.roll(order, -1)])
+    data = build_node_data(Graph.from_edges(ring, 80, undirected=True, y=y), "ring")
+    assert _choose(data, labels="auto").labels == chosen
+    assert _choose(data, labels="on").labels == "on"
+
+
+def test_many_known_labels_are_inputs_whatever_they_say() -> None:
+    assert _choose(_nodes(2000)).labels == "on"
 
 
 @pytest.mark.parametrize("options", [{"preset": "plain"}, {"model": "gcn"}], ids=str)

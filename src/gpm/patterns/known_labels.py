@@ -48,6 +48,23 @@ def label_means(graph: Graph, values: NDArray, known: NDArray[np.bool_]) -> NDAr
     return np.column_stack(columns).astype(np.float32)
 
 
+def label_agreement(graph: Graph, values: NDArray, known: NDArray[np.bool_]) -> float:
+    """Return how far the known values of nodes agree with those around them: a correlation, the best over the steps.
+
+    Values are compared as differences from their mean. A node's own value is not among those around it.
+    """
+    own = values[known]
+    mean = own.mean(0)
+    blocks = label_means(graph, values, known)[known].reshape(len(own), STEPS, -1)
+    best = 0.0
+    for block in blocks.transpose(1, 0, 2):
+        mass = block[:, -1:]
+        around = block[:, :-1] - mean * mass / (mass + PRIOR)
+        size = np.sqrt(np.square(own - mean).sum() * np.square(around).sum())
+        best = max(best, float(((own - mean) * around).sum() / size) if size > 0 else 0.0)
+    return best
+
+
 def _returns(step: sp.csr_array, steps: int) -> NDArray[np.int64]:
     """Return the weight of walks of one or two steps that end where they began `[N]`."""
     if steps == 1:

@@ -15,12 +15,15 @@ from typing import Any
 import numpy as np
 
 from gpm.config import Config
+from gpm.data.splits import Split
 from gpm.data.task_data import TaskData
 from gpm.errors import GpmError
+from gpm.nn.expected_table import spread_answers
 from gpm.nn.positional.encodings import MOST_WORK, count_work
 from gpm.nn.star_features import as_categories
 from gpm.nn.step_columns import PROJECTED
-from gpm.tasks.task import is_regression
+from gpm.patterns.known_labels import label_agreement
+from gpm.tasks.task import is_regression, known_answers, make_task
 from gpm.training.prepare import draw_split, settle_options
 
 STEPS = {"fast": 500, "auto": 1500, "best": 5000}  # of a training at most, unless few passes take more
@@ -30,6 +33,7 @@ LINK_STEPS = 100  # of an epoch on links at most: a step takes about 0.15 second
 LINK_TRAINING = {"fast": 200, "auto": 800, "best": 4000}  # steps on links at most
 LINK_WAIT = {"fast": 60, "auto": 150, "best": 600}
 FEW = 1000  # training instances up to which a linear part helps whatever the features
+AGREEMENT = 0.15  # of the labels of neighbours from which few known ones are inputs
 LARGE = 20_000_000  # edges of a graph whose structure and position would take long
 _log = logging.getLogger("gpm")
 
@@ -43,7 +47,7 @@ def choose_options(config: Config, data: TaskData, given: Mapping[str, Any]) -> 
     if data.level == "link":
         chosen = _choose_for_links(config, data, count)
     else:
-        chosen = _choose_for_graphs(config, data) if data.level == "graph" else _choose_for_nodes(data, count)
+        chosen = _choose_for_graphs(config, data) if data.level == "graph" else _choose_for_nodes(config, data, split)
         chosen |= _choose_training(config.preset, data.level, count)
     kept = {name for name, value in given.items() if value not in ("auto", None)}
     changes = {name: value for name, value in chosen.items() if name not in kept}
@@ -52,15 +56,26 @@ def choose_options(config: Config, data: TaskData, given: Mapping[str, Any]) -> 
     return config.with_(**changes)
 
 
-def _choose_for_nodes(data: TaskData, count: int) -> dict[str, Any]:
+def _choose_for_nodes(config: Config, data: TaskData, split: Split) -> dict[str, Any]:
     """Choose what a model of nodes reads: expected patterns, labels, structure, position, a linear part."""
-    small, x = data.graph.num_edges < LARGE, data.graph.x
+    small, x, count = data.graph.num_edges < LARGE, data.graph.x, len(split.train)
     # On many rows of wide bags of words the network is better alone. With a target graph, its labels might choose.
     linear = (x is None or x.shape[1] <= PROJECTED or count <= FEW) and not data.has_domains
+    labels = "on" if _reads_labels(config, data, split) else "off"
     return {
-        "expected": 3 if small else 2, "labels": "off" if data.has_domains else "on", "structure": small,
+        "expected": 3 if small else 2, "labels": labels, "structure": small,
         "position": 16 if small else 0, "linear": linear, "dropout": 0.5, "feature_dropout": 0.5, "decay": 0.05,
     }  # fmt: skip
+
+
+def _reads_labels(config: Config, data: TaskData, split: Split) -> bool:
+    """Return whether known labels are inputs: those of few nodes only where neighbours agree, or they are noise."""
+    if data.has_domains or len(split.train) > FEW:
+        return not data.has_domains
+    answers = known_answers(make_task(data, split, settle_options(config, data)), split)
+    assert answers is not None
+    values, known = spread_answers(answers, data.graph.num_nodes)
+    return label_agreement(data.graph, values, known) > AGREEMENT
 
 
 def _choose_for_graphs(config: Config, data: TaskData) -> dict[str, Any]:
