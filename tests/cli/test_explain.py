@@ -66,6 +66,21 @@ def test_a_whole_part_is_surveyed(copied: Path, tmp_path: Path, capsys: pytest.C
     assert json.loads((tmp_path / "here/overview.json").read_text(encoding="utf-8"))["instances"]["(all)"] == 4
 
 
+def test_where_no_walk_counts_the_overview_is_a_table(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in a run that keeps the linear model it begins with."""
+    run = tmp_path / "run"
+    assert (
+        main(["train", str(trained.parent / "ring"), "--out", str(run), *SMALL, "--lr", "0", "--linear", "true"]) == 0
+    )
+    capsys.readouterr()
+    assert main(["explain", str(run), "--all", "--device", "cpu"]) == 0
+    printed = capsys.readouterr().out
+    assert "no walk carries evidence" in printed
+    assert printed.endswith(f"table written to {run / 'explain' / 'all-test' / 'overview.csv'}\n")
+
+
 def test_links_are_explained_by_their_ends(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = tmp_path / "links"
     assert main(["train", str(trained.parent / "ring"), "--task", "link", "--out", str(run), *SMALL]) == 0

@@ -73,7 +73,8 @@ def explain_run(
         if all:
             overview = survey(opened, part=part, most=most, top=top, method=method, progress=True)
             print("\n".join(tell_overview(overview)))
-            print(f"figure written to {save_overview(overview, folder)}")
+            path = save_overview(overview, folder)
+            print(f"{'figure' if overview.shares else 'table'} written to {path}")
             return
         explanations = []
         for name in names:

@@ -112,7 +112,10 @@ def tell_overview(overview: Overview) -> list[str]:
     lines = []
     for name, count in overview.instances.items():
         rows = [share for share in overview.shares if share.predicted == name]
-        what = "share of the evidence, of the walks, and lift" if rows else "too few to tell"
+        few = (
+            "too few to tell" if overview.shares else "no walk carries evidence; gpm explain RUN --node shows what does"
+        )
+        what = "share of the evidence, of the walks, and lift" if rows else few
         lines.append(f"{name} ({count} {overview.level}s): {what}")
         width = max((len(row.label) for row in rows), default=0)
         for row in rows:
@@ -123,12 +126,12 @@ def tell_overview(overview: Overview) -> list[str]:
 
 
 def save_overview(overview: Overview, folder: Path) -> Path:
-    """Write an overview as JSON, as a table and as figures (PNG and SVG); return the PNG."""
+    """Write an overview as JSON, as a table and, if it has shapes, as figures; return the PNG, or else the table."""
     from gpm.explain.overview_figure import save_overview_figure
 
-    for kind in ("svg", "png"):
+    for kind in ("svg", "png") if overview.shares else ():
         save_overview_figure(overview, folder / f"overview.{kind}")
     write_json(folder / "overview.json", {"format": 1} | asdict(overview))
     columns = ("predicted", "shape", "content", "carried", "low", "high", "chance", "lift", "lift_low", "lift_high")
     write_table(folder / "overview.csv", {key: [getattr(row, key) for row in overview.shares] for key in columns})
-    return folder / "overview.png"
+    return folder / ("overview.png" if overview.shares else "overview.csv")

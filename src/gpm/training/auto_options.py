@@ -33,6 +33,7 @@ LINK_STEPS = 100  # of an epoch on links at most: a step takes about 0.15 second
 LINK_TRAINING = {"fast": 200, "auto": 800, "best": 4000}  # steps on links at most
 LINK_WAIT = {"fast": 60, "auto": 150, "best": 600}
 FEW = 1000  # training instances up to which a linear part helps whatever the features
+FEW_HELD = 400  # validation instances below which their accuracy is too noisy to choose an epoch by
 AGREEMENT = 0.15  # of the labels of neighbours from which few known ones are inputs
 LARGE = 20_000_000  # edges of a graph whose structure and position would take long
 _log = logging.getLogger("gpm")
@@ -62,8 +63,9 @@ def _choose_for_nodes(config: Config, data: TaskData, split: Split) -> dict[str,
     # On many rows of wide bags of words the network is better alone. With a target graph, its labels might choose.
     linear = (x is None or x.shape[1] <= PROJECTED or count <= FEW) and not data.has_domains
     labels = "on" if _reads_labels(config, data, split) else "off"
+    noisy = len(split.val) < FEW_HELD and settle_options(config, data).metric == "accuracy"
     return {
-        "expected": 3 if small else 2, "labels": labels, "structure": small,
+        "expected": 3 if small else 2, "labels": labels, "structure": small, "select": "loss" if noisy else "metric",
         "position": 16 if small else 0, "linear": linear, "dropout": 0.5, "feature_dropout": 0.5, "decay": 0.05,
     }  # fmt: skip
 

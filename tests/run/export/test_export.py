@@ -293,7 +293,13 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("exported")
     graph = _graph(y=10 * (np.arange(NODES) % 3), names=[f"n{i}" for i in range(NODES)])
     graph.save(folder / "graph")
-    train(str(folder / "graph"), out=folder / "run", quiet=True, device="cpu", **SMALL | {"readout": "class"})
+    train(
+        str(folder / "graph"),
+        out=folder / "run",
+        quiet=True,
+        device="cpu",
+        **SMALL | {"readout": "class", "labels": "on"},
+    )
     export_run(folder / "run", folder / "model.pt2", check=10)
     return folder
 
