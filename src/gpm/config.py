@@ -127,7 +127,9 @@ class ModelOptions(Options):
         "and polar surface. For molecules given as SMILES.",
     )  # fmt: skip
     linear: bool = option(
-        False, "Add a linear model of the expected patterns to the logits. It is fitted in closed form before training."
+        False,
+        "Add a linear model of the expected patterns to the logits. It is fitted in closed form before training. "
+        "For nodes and graphs.",
     )
     readout: Literal["mean", "class", "sum"] = option(
         "mean", "Readout of an instance: the mean of its patterns, a learned class token (whose attention weighs the "
@@ -257,7 +259,7 @@ class TaskOptions(Options):
     )  # fmt: skip
     model: Literal["gpm", "gcn", "gat", "sage", "gin", "gcnii", "appnp", "gps", "mlp"] = option(
         "gpm", "The pattern machine (gpm), or a baseline on the same data; mlp is the one that sees no edges. A "
-        "baseline for nodes or links has defaults of its own for training: see docs/baselines.md.",
+        "baseline has defaults of its own for training: see docs/baselines.md.",
     )  # fmt: skip
     hide: bool = option(
         True, "Hide the links of a training batch from a baseline's messages, as walks never cross their own link."

@@ -60,7 +60,7 @@ def test_both_directions_of_a_pair_have_the_same_score() -> None:
     assert predictor.logits(PAIRS) == pytest.approx(predictor.logits(PAIRS[:, ::-1].copy()), abs=1e-5)
 
 
-def test_tokens_and_statistics_know_nothing_of_the_own_edge() -> None:
+def test_tokens_know_nothing_of_the_own_edge() -> None:
     graph = make_graph()
     pair = graph.edge_index().T[:1]
     with_edge, without = build(graph), build(drop_edges(graph, pair))

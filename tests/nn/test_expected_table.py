@@ -12,6 +12,7 @@ import torch
 from gpm import Config, Graph
 from gpm.nn import expected_table
 from gpm.nn.expected_table import Answers, ExpectedTable
+from gpm.nn.feature_table import FeatureTable
 from gpm.nn.predictor import Predictor
 from gpm.nn.step_columns import MOST_COLUMNS, PROJECTED
 
@@ -157,3 +158,26 @@ def test_structure_that_is_slow_to_compute_is_cached(monkeypatch: pytest.MonkeyP
             assert other is not None
             assert torch.equal(one.values, other.values)
         monkeypatch.setattr(expected_table, "describe_structure", None)
+
+
+def test_a_trained_model_reads_words_as_in_training_on_any_graph() -> None:
+    """Also on one whose features no longer look like words, and with as much structure as it was trained with."""
+    words = (np.random.default_rng(0).random((NODES, 12)) < 0.2).astype(np.float32)
+    graph, options = make_graph(words), Config(expected=1, structure=True)
+    known = ExpectedTable.build(options, graph, "node")
+    assert known is not None
+    assert known.bags
+    spec = known.describe(FeatureTable.build(options, graph).spec())
+    dense = np.concatenate([words, np.full((NODES, 12), 5.0, dtype=np.float32)])
+    grown = Graph.from_edges(graph.edge_index(), 2 * NODES, x=dense)
+    again = ExpectedTable.build(options, grown, "node", inputs=spec)
+    assert again is not None
+    torch.testing.assert_close(group(again, "step 1")[:NODES], group(known, "step 1"))
+    plain = ExpectedTable.build(replace(options, bag_of_words="no"), graph, "node")
+    assert plain is not None
+    assert not plain.bags
+    np.testing.assert_array_equal(group(plain, "step 0"), words)
+    before = replace(spec, expected=spec.expected | {"structure": 8})
+    old = ExpectedTable.build(options, graph, "node", inputs=before)
+    assert old is not None
+    assert dict(old.groups)["structure"] == 8

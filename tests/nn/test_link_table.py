@@ -63,7 +63,7 @@ def test_wide_features_are_projected_as_the_trained_model_projects_them() -> Non
     again = build(make_graph(wide), inputs=inputs, projection=table.projection)
     assert torch.equal(again.take([[0, 1]]), table.take([[0, 1]]))
     with pytest.raises(GpmError, match="give a graph with the features it was trained on"):
-        build(make_graph(), inputs=inputs)
+        build(make_graph(np.ones((NODES, 4))), inputs=inputs)
 
 
 def test_without_features_there_is_the_structure_alone() -> None:

@@ -53,7 +53,7 @@ def test_paths_through_hubs_are_sampled_evenly_and_never_through_the_link(monkey
     source = np.concatenate([np.zeros(count), np.ones(count), side, [0]]).astype(np.int64)
     target = np.concatenate([side, other, other, [1]]).astype(np.int64)
     graph = Graph.from_edges(np.stack([np.r_[source, target], np.r_[target, source]]), 2 + 2 * count)
-    pair, at = np.array([[0, 1]]), PAIR_COLUMNS.index("paths of 3 steps")
+    pair, at = np.array([[0, 1]]), PAIR_COLUMNS.index("paths of 3 steps (log)")
     monkeypatch.setattr(pair_structure, "MOST_WORK", 50)
     few = PairStructure.of(graph).take(pair, hide=True)
     assert np.expm1(few[0, at]) == pytest.approx(count, rel=0.1)

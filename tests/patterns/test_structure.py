@@ -35,12 +35,12 @@ def test_structure_is_that_of_the_simple_graph(kind: str) -> None:
     graph = Graph.from_edges(edges, NODES, undirected=kind == "undirected", edge_weight=weight)
     plain, nodes = _plain(edges), range(NODES)
     cores, triangles, clustering = nx.core_number(plain), nx.triangles(plain), nx.clustering(plain)
-    np.testing.assert_allclose(np.expm1(_column(graph, "degree")), [plain.degree(v) for v in nodes], atol=1e-4)
-    np.testing.assert_allclose(np.expm1(_column(graph, "core number")), [cores[v] for v in nodes], atol=1e-4)
-    np.testing.assert_allclose(np.expm1(_column(graph, "triangles")), [triangles[v] for v in nodes], atol=1e-4)
+    np.testing.assert_allclose(np.expm1(_column(graph, "degree (log)")), [plain.degree(v) for v in nodes], atol=1e-4)
+    np.testing.assert_allclose(np.expm1(_column(graph, "core number (log)")), [cores[v] for v in nodes], atol=1e-4)
+    np.testing.assert_allclose(np.expm1(_column(graph, "triangles (log)")), [triangles[v] for v in nodes], atol=1e-4)
     np.testing.assert_allclose(_column(graph, "clustering"), [clustering[v] for v in nodes], atol=1e-5)
     around = [np.mean([np.log1p(plain.degree(u)) for u in plain[v]]) if plain[v] else 0.0 for v in nodes]
-    np.testing.assert_allclose(_column(graph, "degree of the neighbours"), around, atol=1e-5)
+    np.testing.assert_allclose(_column(graph, "degree of the neighbours (log)"), around, atol=1e-5)
 
 
 def test_returns_are_powers_of_the_walk_matrix() -> None:
@@ -80,6 +80,6 @@ def test_triangles_that_would_take_long_are_left_out(monkeypatch: pytest.MonkeyP
     whole = describe_structure(graph)
     monkeypatch.setattr(structure, "MOST_WORK", 1)
     few = describe_structure(graph)
-    counted = [COLUMNS.index(name) for name in ("clustering", "triangles", "return in 3 steps")]
+    counted = [COLUMNS.index(name) for name in ("clustering", "triangles (log)", "return in 3 steps")]
     assert not few[:, counted].any()
     np.testing.assert_array_equal(np.delete(few, counted, 1), np.delete(whole, counted, 1))

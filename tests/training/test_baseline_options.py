@@ -13,7 +13,16 @@ from gpm import Config, Graph, NodeClassifier, Run, train
 from gpm.data.graph_data import build_graph_data
 from gpm.data.task_data import TaskData
 from gpm.io.run_files import read_config
-from gpm.training.baseline_options import GRAPHS, LINKS, NODES, PASSES, SHARE, STEPS, fill_baseline
+from gpm.training.baseline_options import (
+    GRAPHS,
+    LINKS,
+    NODES,
+    PASSES,
+    SHARE,
+    STEPS,
+    baseline_config,
+    fill_baseline,
+)
 from gpm.training.batches import Batches
 from gpm.training.choose import choose_recipe
 
@@ -45,6 +54,16 @@ def test_what_the_user_gives_is_kept() -> None:
     assert {name: getattr(config, name) for name in given} == given
     assert config.decay == NODES["decay"]
     assert (choose(model="gcn", size="m").layers, choose(model="gcn", size="m").width) == (3, 256)
+
+
+@pytest.mark.parametrize("task", ["node", "link"])
+def test_beside_a_run_a_baseline_has_the_options_that_it_has_alone(task: str) -> None:
+    """Nothing of what is chosen from the data for the pattern machine, such as constant features."""
+    bare = Graph.from_edges(make_graph().edge_index(), COUNT, y=np.arange(COUNT) % 3)
+    for given in ({}, {"dropout": 0.2, "features": "degree"}):
+        recipe, data = choose_recipe(bare, {"task": task, **given})
+        beside = baseline_config(recipe.config, recipe, "gcn", data)
+        assert beside.to_dict() == choose(bare, task=task, model="gcn", **given).to_dict()
 
 
 def test_batches_of_the_user_are_passes_over_the_training_split() -> None:

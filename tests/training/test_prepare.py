@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from gpm import Config, GpmError, train
+from gpm import Config, GpmError, Graph, train
 from gpm.__main__ import main
 from gpm.data.domain_data import DomainData, unite
 from gpm.data.node_data import build_node_data
@@ -166,3 +166,24 @@ def test_no_flag_is_named_that_adaptation_does_not_go_with(monkeypatch: pytest.M
         assert count_instances(plan.found.subject, Team()) == 32
         assert not plan.fits
         assert ("" if plan.remedy is None else plan.remedy.flags) == flags
+
+
+@pytest.mark.parametrize(
+    ("level", "options", "why"),
+    [
+        ("link", {"labels": "on"}, "--labels is for predicting nodes, but here links are predicted"),
+        ("link", {"linear": True}, "--linear is for predicting nodes and graphs"),
+        ("graph", {"position": 4}, "--position is for predicting nodes"),
+        ("graph", {"model": "gin", "descriptors": True}, "--descriptors are read by --model gpm, not by gin"),
+    ],
+)
+def test_inputs_that_a_task_or_model_does_not_have_are_refused(
+    level: str, options: dict[str, Any], why: str, tmp_path: Path
+) -> None:
+    ring = np.stack([np.arange(30), (np.arange(30) + 1) % 30])
+    pointer = {"graph_ptr": np.arange(0, 31, 3), "y": np.arange(10) % 2} if level == "graph" else {}
+    if level == "graph":
+        ring = ring[:, ring[0] // 3 == ring[1] // 3]
+    graph = Graph.from_edges(ring, 30, undirected=True, **pointer)
+    with pytest.raises(GpmError, match=why):
+        train(graph, out=tmp_path / "run", task=level, quiet=True, **SMALL | options)

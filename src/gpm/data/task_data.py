@@ -89,7 +89,10 @@ class TaskData(ABC):
 
     def describe_instances(self) -> NDArray[np.float32]:
         """Return descriptors of molecules `[G, d]`, for data that has their SMILES; NaN where one is unknown."""
-        raise GpmError(f"{self.title} has no SMILES to compute descriptors from; leave out --descriptors.")
+        raise GpmError(
+            f"{self.title} has no SMILES to compute descriptors from; give a table of molecules, or train without "
+            "--descriptors."
+        )
 
     def prediction_ids(self, split: Split) -> NDArray[np.int64]:
         """Return the instances whose predictions a training saves: by default the test split."""

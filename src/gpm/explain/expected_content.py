@@ -23,7 +23,7 @@ from gpm.inference.opened import OpenedRun
 from gpm.nn.expected_table import LABELS, POSITION, STEP, STRUCTURE, STRUCTURE_STEPS
 from gpm.nn.graph_columns import DESCRIPTORS, SIZE, SIZES, SPREAD
 from gpm.nn.predictor import evaluating
-from gpm.nn.step_columns import flatten_features
+from gpm.nn.step_columns import Form
 from gpm.patterns.known_labels import PRIOR, STEPS
 from gpm.patterns.pair_structure import PAIR_COLUMNS
 from gpm.patterns.structure import COLUMNS
@@ -31,6 +31,7 @@ from gpm.patterns.walk_means import walk_law
 from gpm.tasks import ClassTask, ValueTask
 
 SHOWN = 8  # columns of a pattern in an explanation
+LOG = " (log)"  # in names of columns that hold log(1 + x)
 SPOKEN = 3  # columns that its text names
 LEAST = 0.1  # of the largest contribution; smaller ones are not named
 
@@ -125,7 +126,7 @@ def _read_steps(run: OpenedRun, bag: Bag, instance: NDArray, steps: int) -> tupl
     Of a link these are the means of both ends in the graph without it, and the average over all nodes.
     """
     graph = bag.predictor.tokenizer.graph
-    x = flatten_features(graph.x, expected_sizes(bag))[0]
+    x = Form.of(graph.x, expected_sizes(bag), bag.predictor.model.inputs.expected_bags).flatten(graph.x)
     if run.data.level == "link":
         rows = np.zeros((3, graph.num_nodes))
         rows[[0, 1], instance[0]], rows[2] = 1, 1 / graph.num_nodes
@@ -198,7 +199,8 @@ def _speak(run: OpenedRun, name: str, values: NDArray, columns: tuple[Column, ..
     most = abs(columns[0].evidence) if columns else 0.0
     named = [column for column in columns[:SPOKEN] if abs(column.evidence) >= LEAST * most]
     if name in (STRUCTURE, SPREAD, SIZE, DESCRIPTORS):
-        return ", ".join(f"{'high' if c.value > c.average else 'low'} {c.name}" for c in named)
+        told = ((c, c.name.replace(LOG, "")) for c in named)
+        return ", ".join(f"{'high' if c.value > c.average else 'low'} {column}" for c, column in told)
     if name == POSITION:
         return f"{', '.join(c.name for c in named)} count{'s' * (len(named) == 1)} most" if named else ""
     return ", ".join(f"{c.name} {'above' if c.value > c.average else 'below'} average" for c in named)

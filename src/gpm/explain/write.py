@@ -113,7 +113,9 @@ def tell_overview(overview: Overview) -> list[str]:
     for name, count in overview.instances.items():
         rows = [share for share in overview.shares if share.predicted == name]
         few = (
-            "too few to tell" if overview.shares else "no walk carries evidence; gpm explain RUN --node shows what does"
+            "too few to tell"
+            if overview.shares
+            else f"no walk carries evidence; gpm explain RUN --{overview.level} shows what does"
         )
         what = "share of the evidence, of the walks, and lift" if rows else few
         lines.append(f"{name} ({count} {overview.level}s): {what}")

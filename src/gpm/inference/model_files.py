@@ -38,6 +38,7 @@ class _Inputs(Struct, forbid_unknown_fields=True):
     label_dim: Count = 0
     expected: dict[str, Count] = {}
     expected_sizes: list[Count] = []
+    expected_bags: bool = False
     projected: Count = 0
 
 

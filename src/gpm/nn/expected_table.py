@@ -18,7 +18,7 @@ from gpm.nn.feature_table import InputSpec
 from gpm.nn.graph_columns import describe_graphs
 from gpm.nn.positional.eigenvector_cache import digest_array, digest_edges, keep_columns
 from gpm.nn.positional.encodings import embed_laplacian
-from gpm.nn.step_columns import find_steps
+from gpm.nn.step_columns import asked_bags, find_steps
 from gpm.patterns.known_labels import label_means
 from gpm.patterns.structure import COLUMNS, describe_structure
 from gpm.patterns.walk_means import walk_means
@@ -53,6 +53,7 @@ class ExpectedTable:
     even: tuple[str, ...] = ()  # groups whose columns keep their relative scale
     sizes: tuple[int, ...] = ()  # categories in each column of the node features, if that is their form
     projection: NDArray[np.float32] | None = None  # of the node features [columns, k]; None if they are narrow
+    bags: bool = False  # the node features are bags of words
     correction: Tensor | None = None  # what to add to the linear part of training instances (I, C)
     means: Tensor | None = (
         None  # the first groups, if they are too large for memory: mapped from disk (steps + 1, I, k)
@@ -79,17 +80,22 @@ class ExpectedTable:
         even: tuple[str, ...] = ()
         sizes: list[int] = []
         on_disk: NDArray | None = None
+        bags = False
         if options.expected and graph.x is not None and options.features == "auto":
             known = None if inputs is None else inputs.expected_sizes
-            found = find_steps(graph, options.expected, known, projection, seen, disk=level == "node")
-            sizes, projection = found.sizes, found.projection
+            asked = asked_bags(options, inputs)
+            found = find_steps(graph, options.expected, known, projection, seen, disk=level == "node", bags=asked)
+            sizes, projection, bags = found.sizes, found.projection, found.bags
             parts = [(f"{STEP} {step}", means) for step, means in enumerate(found.means)]
             even = tuple(name for name, _ in parts) if found.even else ()
             on_disk = found.means if found.on_disk else None
         if options.labels == "on" and level == "node":
             parts.append((LABELS, _spread_labels(graph, answers)))
         if options.structure:
-            columns = walk_means(graph, _find_structure(graph), STRUCTURE_STEPS if level == "node" else 0)
+            steps = STRUCTURE_STEPS if level == "node" else 0
+            if inputs is not None and STRUCTURE in inputs.expected:  # as many as the model was trained with
+                steps = inputs.expected[STRUCTURE] // len(COLUMNS) - 1
+            columns = walk_means(graph, _find_structure(graph), steps)
             parts.append((STRUCTURE, np.concatenate(columns, axis=1)))
         if options.position and level == "node":
             parts.append((POSITION, embed_laplacian(graph, options.position)))
@@ -105,7 +111,7 @@ class ExpectedTable:
         count = graph.num_nodes if level == "node" else graph.num_graphs
         values = np.concatenate([np.zeros((count, 0), np.float32), *held], axis=1, dtype=np.float32)
         means = None if on_disk is None else share_array(on_disk, np.float32, "cpu")
-        return cls(share_array(values, np.float32, "cpu"), groups, even, tuple(sizes), projection, means=means)
+        return cls(share_array(values, np.float32, "cpu"), groups, even, tuple(sizes), projection, bags, means=means)
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"means": convert(self.means, freeze_tensor)}
@@ -139,7 +145,13 @@ class ExpectedTable:
     def describe(self, inputs: InputSpec) -> InputSpec:
         """Add these columns to the description of a model's inputs."""
         columns = 0 if self.projection is None else len(self.projection)
-        return replace(inputs, expected=dict(self.groups), expected_sizes=list(self.sizes), projected=columns)
+        return replace(
+            inputs,
+            expected=dict(self.groups),
+            expected_sizes=list(self.sizes),
+            expected_bags=self.bags,
+            projected=columns,
+        )
 
     def corrected(self, correction: Tensor) -> ExpectedTable:
         return replace(self, correction=correction)

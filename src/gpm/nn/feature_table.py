@@ -19,6 +19,7 @@ from gpm.nn.feature_rows import Form, SparseRows, Table, convert, take_rows
 from gpm.nn.positional.encodings import embed_positions
 from gpm.nn.star_features import BUCKETS, as_categories, find_stars
 
+BAGS = {"auto": None, "yes": True, "no": False}  # what the option bag_of_words says; None: find out
 MOST_DEGREES = 512  # degrees from here on are one category
 
 
@@ -37,6 +38,7 @@ class InputSpec:
     label_dim: int = 0  # columns of known labels at the nodes of a walk
     expected: dict[str, int] = field(default_factory=dict)  # columns of each expected pattern, by its name
     expected_sizes: list[int] = field(default_factory=list)  # categories in each column that means are taken of
+    expected_bags: bool = False  # means are taken of bags of words
     projected: int = 0  # columns of features that are projected before means are taken; 0 if they are not
 
 
@@ -93,7 +95,7 @@ class FeatureTable:
         cls, config: Config, graph: Graph, inputs: InputSpec | None = None, device: torch.device | str = "cpu"
     ) -> FeatureTable:
         """Make the table that the options name; it must agree with `inputs` if that is given."""
-        bags = {"auto": None, "yes": True, "no": False}[config.bag_of_words] if inputs is None else inputs.bags
+        bags = BAGS[config.bag_of_words] if inputs is None else inputs.bags
         pe = embed_positions(graph, config.pe, config.pe_dim)
         table = cls(graph, pe, device, features=config.features, stars=config.stars, bags=bags)
         if inputs is not None:

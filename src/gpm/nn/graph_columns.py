@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 from gpm.graph.graph import Graph
 
 SPREAD, SIZE, DESCRIPTORS = "spread", "size", "descriptors"  # names of groups
-SIZES = ("number of nodes", "number of edges")  # the first columns of the group `SIZE`, as log(1 + x)
+SIZES = (
+    "number of nodes (log)",
+    "number of edges in both directions (log)",
+)  # the first columns of the group `SIZE`, as log(1 + x)
 
 Parts = list[tuple[str, NDArray]]
 

@@ -18,7 +18,7 @@ from gpm.errors import GpmError
 from gpm.graph.graph import Graph
 from gpm.nn.expected_table import STEP, STRUCTURE, check_groups
 from gpm.nn.feature_table import InputSpec
-from gpm.nn.step_columns import PROJECTED, find_steps
+from gpm.nn.step_columns import PROJECTED, asked_bags, find_steps
 from gpm.patterns.pair_means import MOST_STEPS, PairMeans
 from gpm.patterns.pair_structure import PAIR_COLUMNS, PairStructure
 
@@ -40,6 +40,7 @@ class LinkTable:
     even: bool = False  # columns of features keep their relative scale
     sizes: tuple[int, ...] = ()  # categories in each column of the node features, if that is their form
     projection: NDArray[np.float32] | None = None  # of the node features [columns, k]; None if they are narrow
+    bags: bool = False  # the node features are bags of words
 
     @classmethod
     def build(
@@ -53,15 +54,15 @@ class LinkTable:
             raise GpmError("A product embeds each end alone; leave out --expected and --structure, or --pair product.")
         if options.expected > MOST_STEPS:
             raise GpmError(f"For links --expected is at most {MOST_STEPS}: more steps are not exact without the link.")
-        means, even = None, False
+        means, even, bags = None, False, False
         sizes: list[int] = []
         if options.expected and graph.x is not None and options.features == "auto":
             known = None if inputs is None else inputs.expected_sizes
-            found = find_steps(graph, 0, known, projection, most=PROJECTED)
-            sizes, even, projection = found.sizes, found.even, found.projection
+            found = find_steps(graph, 0, known, projection, most=PROJECTED, bags=asked_bags(options, inputs))
+            sizes, even, projection, bags = found.sizes, found.even, found.projection, found.bags
             means = PairMeans.of(graph, found.means[0], options.expected)
         structure = PairStructure.of(graph) if options.structure else None
-        table = cls(graph, means, structure, hide, even, tuple(sizes), projection)
+        table = cls(graph, means, structure, hide, even, tuple(sizes), projection, bags)
         if inputs is not None:
             check_groups(table.groups, inputs)
         return table if table.groups else None
@@ -90,7 +91,13 @@ class LinkTable:
     def describe(self, inputs: InputSpec) -> InputSpec:
         """Add these columns to the description of a model's inputs."""
         columns = 0 if self.projection is None else len(self.projection)
-        return replace(inputs, expected=dict(self.groups), expected_sizes=list(self.sizes), projected=columns)
+        return replace(
+            inputs,
+            expected=dict(self.groups),
+            expected_sizes=list(self.sizes),
+            expected_bags=self.bags,
+            projected=columns,
+        )
 
     def sample(self) -> Tensor:
         """Return the rows of some edges of the walked graph, evenly spread, and of as many random pairs."""

@@ -10,8 +10,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from gpm.config import ModelOptions
 from gpm.graph.graph import Graph
 from gpm.nn.feature_rows import LARGE, look_like_bags, normalise_bags
+from gpm.nn.feature_table import BAGS, InputSpec
 from gpm.nn.positional.eigenvector_cache import (
     digest_array,
     digest_edges,
@@ -37,6 +39,7 @@ class StepColumns:
 
     means: NDArray[np.float32]
     sizes: list[int]  # categories in each column of the features, if that is their form
+    bags: bool  # features are bags of words
     even: bool  # columns keep their relative scale
     projection: NDArray[np.float32] | None  # of the features [columns, k]; None if they are narrow
     on_disk: bool
@@ -44,7 +47,7 @@ class StepColumns:
 
 def find_steps(
     graph: Graph, steps: int, sizes: list[int] | None, projection: NDArray | None, seen: NDArray | None = None,
-    disk: bool = False, most: int = MOST_COLUMNS,
+    disk: bool = False, most: int = MOST_COLUMNS, bags: bool | None = None,
 ) -> StepColumns:  # fmt: skip
     """Compute the walk means of a graph's features.
 
@@ -55,9 +58,10 @@ def find_steps(
         seen: Nodes that a projection may be found from; by default all.
         disk: Leave large results on disk, in the cache.
         most: Columns of features that are not projected.
+        bags: Read features as bags of words; by default if they look like it.
     """
     x: Any = graph.x
-    form = Form.of(x, sizes)
+    form = Form.of(x, sizes, bags)
     columns = form.count(x)
     wide = is_wide(graph.num_nodes, columns, most) if sizes is None else projection is not None
     even = form.bags or wide
@@ -78,11 +82,11 @@ def find_steps(
         return out
 
     if not large and float(graph.num_edges) * columns * steps < KEPT_WORK:
-        return StepColumns(find(), form.sizes, even, projection, False)
+        return StepColumns(find(), form.sizes, form.bags, even, projection, False)
     parts = (digest_edges(graph), digest_features(graph), str(form), digest_array(projection))
     name = f"means-{steps}-{digest_array(np.frombuffer('-'.join(parts).encode(), dtype=np.uint8))}"
     means = fill_columns(name, shape, fill) if large else keep_columns(name, shape, find)
-    return StepColumns(means, form.sizes, even, projection, large)
+    return StepColumns(means, form.sizes, form.bags, even, projection, large)
 
 
 def is_wide(rows: int, columns: int, most: int = MOST_COLUMNS) -> bool:
@@ -98,9 +102,9 @@ class Form:
     sizes: list[int]  # categories in each column; empty for numbers
 
     @classmethod
-    def of(cls, x: Any, sizes: list[int] | None) -> Form:
-        """Find the form of features `[N, d]`; sizes of categories may be those of a trained model."""
-        if look_like_bags(x):
+    def of(cls, x: Any, sizes: list[int] | None, bags: bool | None = None) -> Form:
+        """Find the form of features `[N, d]`; sizes of categories, and whether they are bags, may be known."""
+        if look_like_bags(x) if bags is None else bags:
             return cls(True, [])
         if sp.issparse(x) or not np.issubdtype(x.dtype, np.integer):
             return cls(False, [])
@@ -123,10 +127,9 @@ class Form:
         return sp.csr_array(flags, shape=(len(x), int(counts.sum())))
 
 
-def flatten_features(x: Any, sizes: list[int] | None) -> tuple[Any, list[int], bool]:
-    """Return features as columns of numbers, the sizes of categories, and whether columns keep their relative scale."""
-    form = Form.of(x, sizes)
-    return form.flatten(x), form.sizes, form.bags
+def asked_bags(options: ModelOptions, inputs: InputSpec | None) -> bool | None:
+    """Return whether features are read as bags of words: as a trained model or the options say; None to find out."""
+    return BAGS[options.bag_of_words] if inputs is None else inputs.expected_bags
 
 
 def _project(x: Any, projection: NDArray | None) -> NDArray[np.float32]:

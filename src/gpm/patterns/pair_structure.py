@@ -13,14 +13,14 @@ from gpm.graph.graph import Graph
 from gpm.patterns.walk_means import links_of
 
 PAIR_COLUMNS = (
-    "degrees",
-    "difference of degrees",
-    "common neighbours",
-    "Adamic-Adar",
-    "resource allocation",
+    "degrees (log)",
+    "difference of degrees (log)",
+    "common neighbours (log)",
+    "Adamic-Adar (log)",
+    "resource allocation (log)",
     "Jaccard",
-    "paths of 3 steps",
-    "weighted paths of 3 steps",
+    "paths of 3 steps (log)",
+    "weighted paths of 3 steps (log)",
 )
 MOST_WORK = 100_000  # neighbours of neighbours to look at for a pair; of more, an even sample
 

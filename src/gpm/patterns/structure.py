@@ -11,12 +11,12 @@ from gpm.graph.graph import Graph
 from gpm.patterns.walk_means import links_of
 
 COLUMNS = (
-    "degree",
+    "degree (log)",
     "rank of the degree",
-    "core number",
+    "core number (log)",
     "clustering",
-    "triangles",
-    "degree of the neighbours",
+    "triangles (log)",
+    "degree of the neighbours (log)",
     "return in 2 steps",
     "return in 3 steps",
 )

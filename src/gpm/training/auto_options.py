@@ -21,7 +21,7 @@ from gpm.errors import GpmError
 from gpm.nn.expected_table import spread_answers
 from gpm.nn.positional.encodings import MOST_WORK, count_work
 from gpm.nn.star_features import as_categories
-from gpm.nn.step_columns import PROJECTED
+from gpm.nn.step_columns import ON_DISK, PROJECTED
 from gpm.patterns.known_labels import label_agreement
 from gpm.tasks.task import is_regression, known_answers, make_task
 from gpm.training.prepare import draw_split, settle_options
@@ -116,7 +116,16 @@ def _choose_for_links(config: Config, data: TaskData, count: int) -> dict[str, A
     if data.graph.x is None:  # the structure of a pair has its degrees, without its own edge
         walks = {"features": "constant", "patterns": max(4, len(config.lengths))}
         chosen |= walks | {"dropout": 0.1, "decay": 0.01, "lr": 1e-2}
-    return chosen | {"expected": 3 if data.graph.num_edges < LARGE else 2, "structure": True}
+    return chosen | {"expected": _count_link_steps(data), "structure": True}
+
+
+def _count_link_steps(data: TaskData) -> int:
+    """Return the steps of the walk means of links: none without features, or where they would not fit into memory."""
+    if data.graph.x is None:
+        return 0
+    steps = 3 if data.graph.num_edges < LARGE else 2
+    entries = float(data.graph.num_nodes) * min(data.graph.x.shape[1], PROJECTED) * (steps + 1)
+    return steps if entries <= ON_DISK else 0
 
 
 def _has_descriptors(data: TaskData) -> bool:

@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from gpm.config import Config, option_range
+from gpm.config import Config, ModelOptions, PatternOptions, declared, default_of, option_range
 from gpm.data.task_data import TaskData
 from gpm.training.prepare import draw_split, settle_options
+from gpm.training.recipes import Recipe
 
 # One configuration for all graphs, chosen by validation on seven of them; see docs/baselines.md.
 NODES: dict[str, Any] = {
@@ -33,6 +34,19 @@ GRAPHS: dict[str, Any] = {
     "smoothing": 0.05, "clip": 1.0, "average": 3, "select": "metric",
 }  # fmt: skip
 STEPS, WAIT, PASSES = 3000, 600, 60  # at most so many steps, or passes; steps without improvement
+
+
+def baseline_config(config: Config, recipe: Recipe, model: Any, data: TaskData) -> Config:
+    """Return the options of a baseline beside a run: without a recipe, those that `--model` would have alone.
+
+    Options that were chosen from the data are for the pattern machine.
+    """
+    names = recipe.changed if recipe.given is None else recipe.given
+    given = {name: getattr(config, name) for name in names if name != "descriptors"}  # networks do not read them
+    if recipe.given is not None:
+        usual = {**declared(ModelOptions), **declared(PatternOptions)}
+        config = config.with_(**{name: default_of(entry) for name, (entry, _) in usual.items() if name not in given})
+    return fill_baseline(config.with_(model=model, adapt="none", descriptors=False), given, data)
 
 
 def fill_baseline(config: Config, given: Mapping[str, Any], data: TaskData) -> Config:

@@ -30,7 +30,7 @@ from gpm.nn.predictor import Predicts
 from gpm.run.run import Run
 from gpm.run.workplace import PART, is_complete, target_of
 from gpm.tasks.metrics import METRICS
-from gpm.training.baseline_options import fill_baseline
+from gpm.training.baseline_options import baseline_config
 from gpm.training.baseline_question import Scores, log_left_out
 from gpm.training.distributed.ranks import ALONE, LostError, World, is_lost, ordering, release, silenced
 from gpm.training.imbalance import choose_threshold
@@ -162,9 +162,7 @@ def score_networks(job: Job, split: Split) -> Scores:
 
 
 def _score_network(job: Job, split: Split, model: Any) -> dict[str, float]:
-    names = job.recipe.changed if job.recipe.given is None else job.recipe.given
-    given = {name: getattr(job.config, name) for name in names}
-    config = fill_baseline(job.config.with_(model=model, adapt="none"), given, job.data)
+    config = baseline_config(job.config, job.recipe, model, job.data)
     with TemporaryDirectory(prefix="gpm-") as folder:
         job = replace(job, config=config, folder=Path(folder), track="none", quiet=True, workers=0, strategy="ddp")
         training = Training.of(config, job.data, split, device=job.device)

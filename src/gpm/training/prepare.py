@@ -69,6 +69,7 @@ class Training:
         for name, idle in (("adapt", "none"), ("validate", "source")):
             if (value := getattr(config, name)) != idle and not data.has_domains:
                 raise GpmError(f"--{name} {value} needs a target: name one with --target_graph, or try --shift degree.")
+        _check_inputs(config, data)
         split = draw_split(data, config) if split is None else split
         return cls(config, data, split, make_task(data, split, config), **more)
 
@@ -101,6 +102,18 @@ class Training:
 
     def make_adaptation(self, data: DomainData) -> Adaptation:
         return Adaptation(self.config, data)
+
+
+def _check_inputs(config: Config, data: TaskData) -> None:
+    """Refuse inputs that the task or the model does not have."""
+    given = {"labels": config.labels == "on", "position": bool(config.position), "linear": config.linear}
+    known = {"node": ("labels", "position", "linear"), "graph": ("linear",), "link": ()}[data.level]
+    for name, is_on in given.items():
+        if is_on and name not in known and config.model == "gpm":
+            where = "nodes and graphs" if name == "linear" else "nodes"
+            raise GpmError(f"--{name} is for predicting {where}, but here {data.level}s are predicted; leave it out.")
+    if config.descriptors and config.model != "gpm":
+        raise GpmError(f"--descriptors are read by --model gpm, not by {config.model}; leave them out.")
 
 
 def settle_options(config: Config, data: TaskData) -> Config:
