@@ -339,5 +339,5 @@ def test_a_table_has_descriptors_and_other_graphs_have_none(tmp_path: Path) -> N
     write_table(tmp_path / "m.csv", {"smiles": ["CCO", "wrong (", "c1ccccc1"], "y": [1.5, 2.5, 3.25]})
     data = load_molecules(tmp_path / "m.csv", target="y")
     np.testing.assert_array_equal(data.describe_instances(), describe_molecules(["CCO", "c1ccccc1"]))
-    with pytest.raises(GpmError, match="has no SMILES to compute descriptors from; leave out --descriptors"):
+    with pytest.raises(GpmError, match="has no SMILES to compute descriptors from; give a table of molecules"):
         replace(data, smiles=None).describe_instances()

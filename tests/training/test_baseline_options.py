@@ -60,7 +60,7 @@ def test_what_the_user_gives_is_kept() -> None:
 def test_beside_a_run_a_baseline_has_the_options_that_it_has_alone(task: str) -> None:
     """Nothing of what is chosen from the data for the pattern machine, such as constant features."""
     bare = Graph.from_edges(make_graph().edge_index(), COUNT, y=np.arange(COUNT) % 3)
-    for given in ({}, {"dropout": 0.2, "features": "degree"}):
+    for given in ({}, {"dropout": 0.2, "features": "degree", "width": 8, "heads": 2}):
         recipe, data = choose_recipe(bare, {"task": task, **given})
         beside = baseline_config(recipe.config, recipe, "gcn", data)
         assert beside.to_dict() == choose(bare, task=task, model="gcn", **given).to_dict()

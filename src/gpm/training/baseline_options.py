@@ -45,7 +45,7 @@ def baseline_config(config: Config, recipe: Recipe, model: Any, data: TaskData) 
     given = {name: getattr(config, name) for name in names if name != "descriptors"}  # networks do not read them
     if recipe.given is not None:
         usual = {**declared(ModelOptions), **declared(PatternOptions)}
-        config = config.with_(**{name: default_of(entry) for name, (entry, _) in usual.items() if name not in given})
+        config = config.with_(**{name: default_of(entry) for name, (entry, _) in usual.items()} | given)
     return fill_baseline(config.with_(model=model, adapt="none", descriptors=False), given, data)
 
 
