@@ -112,11 +112,8 @@ def tell_overview(overview: Overview) -> list[str]:
     lines = []
     for name, count in overview.instances.items():
         rows = [share for share in overview.shares if share.predicted == name]
-        few = (
-            "too few to tell"
-            if overview.shares
-            else f"no walk carries evidence; gpm explain RUN --{overview.level} shows what does"
-        )
+        nothing = f"no walk carries evidence; gpm explain RUN --{overview.level} shows what does"
+        few = "too few to tell" if overview.shares else nothing
         what = "share of the evidence, of the walks, and lift" if rows else few
         lines.append(f"{name} ({count} {overview.level}s): {what}")
         width = max((len(row.label) for row in rows), default=0)

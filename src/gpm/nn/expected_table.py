@@ -144,14 +144,7 @@ class ExpectedTable:
 
     def describe(self, inputs: InputSpec) -> InputSpec:
         """Add these columns to the description of a model's inputs."""
-        columns = 0 if self.projection is None else len(self.projection)
-        return replace(
-            inputs,
-            expected=dict(self.groups),
-            expected_sizes=list(self.sizes),
-            expected_bags=self.bags,
-            projected=columns,
-        )
+        return inputs.with_expected(self.groups, self.sizes, self.bags, self.projection)
 
     def corrected(self, correction: Tensor) -> ExpectedTable:
         return replace(self, correction=correction)

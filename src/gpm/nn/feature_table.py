@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,14 @@ class InputSpec:
     expected_sizes: list[int] = field(default_factory=list)  # categories in each column that means are taken of
     expected_bags: bool = False  # means are taken of bags of words
     projected: int = 0  # columns of features that are projected before means are taken; 0 if they are not
+
+    def with_expected(
+        self, groups: Iterable[tuple[str, int]], sizes: Iterable[int], bags: bool, projection: NDArray | None
+    ) -> InputSpec:
+        """Return the description with expected patterns, whose means are taken of such features."""
+        columns = 0 if projection is None else len(projection)
+        known = replace(self, expected_sizes=list(sizes), expected_bags=bags, projected=columns)
+        return replace(known, expected=dict(groups))
 
 
 class FeatureTable:

@@ -5,7 +5,7 @@ All of it is of the graph without the pair's own edge, so that a link in trainin
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -90,14 +90,7 @@ class LinkTable:
 
     def describe(self, inputs: InputSpec) -> InputSpec:
         """Add these columns to the description of a model's inputs."""
-        columns = 0 if self.projection is None else len(self.projection)
-        return replace(
-            inputs,
-            expected=dict(self.groups),
-            expected_sizes=list(self.sizes),
-            expected_bags=self.bags,
-            projected=columns,
-        )
+        return inputs.with_expected(self.groups, self.sizes, self.bags, self.projection)
 
     def sample(self) -> Tensor:
         """Return the rows of some edges of the walked graph, evenly spread, and of as many random pairs."""
