@@ -251,3 +251,56 @@ def test_threads_of_a_block_are_given_back() -> None:
     assert (torch.get_num_threads(), compute.count_threads()) == (2, before)
     with compute.using_threads(0):
         assert torch.get_num_threads() == 2
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_shared_work_keeps_its_order_and_gives_threads_back(threads: int) -> None:
+    torch.set_num_threads(2)
+    inner: list[tuple[int, bool]] = []
+
+    def work(i: int) -> int:
+        inner.append((torch.get_num_threads(), torch.is_grad_enabled()))
+        return i * i
+
+    with compute.using_threads(threads), torch.no_grad():
+        assert list(compute.share_out(work, [(i,) for i in range(50)])) == [i * i for i in range(50)]
+        assert torch.get_num_threads() == threads
+    assert set(inner) == {(1, False)}
+    assert torch.get_num_threads() == 2
+
+
+def test_a_mistake_in_shared_work_is_raised_and_threads_are_given_back() -> None:
+    torch.set_num_threads(2)
+    with pytest.raises(ZeroDivisionError):
+        list(compute.share_out(lambda i: 1 // i, [(1,), (0,), (2,)]))
+    assert torch.get_num_threads() == 2
+    assert list(compute.share_out(lambda i: i, [(1,), (2,)])) == [1, 2]
+
+
+def test_steady_threads_are_shared_out_while_torch_has_one() -> None:
+    torch.set_num_threads(2)
+    names = set()
+
+    def work(_: int) -> None:
+        names.add(threading.current_thread().name)
+        time.sleep(0.01)
+
+    with compute.steady_threads():
+        assert torch.get_num_threads() == 1
+        list(compute.share_out(work, [(i,) for i in range(8)]))
+    assert torch.get_num_threads() == 2
+    assert len(names) == 2
+    names.clear()
+    with compute.steady_threads(), compute.alone():
+        list(compute.share_out(work, [(0,), (1,)]))
+    assert names == {threading.current_thread().name}
+
+
+def test_waiting_threads_of_openmp_do_not_spin_long() -> None:
+    show = "import os, gpm; print(os.environ.get('GOMP_SPINCOUNT'))"
+    clean = {key: value for key, value in os.environ.items() if key not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    for more, expected in (({}, "1000"), ({"GOMP_SPINCOUNT": "5"}, "5"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "None")):
+        done = subprocess.run(
+            [sys.executable, "-c", show], env=clean | more, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.strip() == expected

@@ -6,10 +6,17 @@ The public names are those of the stub `__init__.pyi`, which type checkers read.
 
 import ast
 import importlib
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
 __version__ = "0.1.0"
+
+# Threads of OpenMP that wait for work keep a core busy for milliseconds, which other threads and processes then lack.
+# GNU OpenMP reads this when torch loads it; with torch loaded already, it is too late.
+if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 _MODULES = {
     alias.name: statement.module or ""

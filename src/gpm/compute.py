@@ -1,6 +1,9 @@
 """Devices, threads and the allocator.
 
-Compiled code runs on numba's threads, safely in forked children and under concurrent Python threads.
+Compiled code runs on numba's threads, safely in forked children and under concurrent Python threads. The large products
+of the model are divided into pieces of a fixed size, which Python threads take one after another (`share_out`): the
+results have the same bits for any number of threads, and a thread whose core another process uses takes fewer pieces
+instead of letting the others wait.
 """
 
 from __future__ import annotations
@@ -10,8 +13,11 @@ import functools
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numba
@@ -19,10 +25,12 @@ from numba import njit
 
 from gpm.errors import GpmError
 
+PIECE = 1 << 17  # entries of a piece that one thread computes at a time: it stays in the cache
 CHUNK = 1024  # pieces of work handed to a thread at once; fewer than that are not worth a second thread
 
 _lock = threading.Lock()  # numba's fallback threading layer must not be entered twice
 _owner = os.getpid()  # and OpenMP must not be entered in a forked child
+_workers: ContextVar[int] = ContextVar("workers", default=0)  # threads of `share_out`; 0: as many as torch has
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
@@ -118,7 +126,68 @@ def alone() -> Iterator[None]:
 
     with _torch_undisturbed():
         torch.set_num_threads(1)
-        yield
+        before = _workers.set(1)
+        try:
+            yield
+        finally:
+            _workers.reset(before)
+
+
+@contextmanager
+def steady_threads() -> Iterator[None]:
+    """Give torch one thread while the block runs, and `share_out` as many as torch had.
+
+    What is computed then has the same bits for any number of threads. Nothing waits for a thread that another process
+    keeps from running, either: on a busy machine torch's own threads can be several times slower than one.
+    """
+    import torch
+
+    count = _workers.get() or torch.get_num_threads()
+    with alone():
+        before = _workers.set(count)
+        try:
+            yield
+        finally:
+            _workers.reset(before)
+
+
+def rows_per_piece(width: int) -> int:
+    """Return how many rows of so many entries a piece has."""
+    return min(max(PIECE // max(width, 1), 256), 4096)
+
+
+def share_out(function: Callable[..., Any], pieces: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
+    """Yield the results of a function of tensors for each piece, in order, computed by several threads.
+
+    Each thread has one thread of torch, as the caller has until the last result is taken. No gradient is recorded.
+    """
+    import torch
+
+    count = _workers.get() or torch.get_num_threads()
+    with alone():
+        if count == 1 or len(pieces) < 2:
+            yield from (function(*piece) for piece in pieces)
+            return
+        inference, waiting = torch.is_inference_mode_enabled(), deque[Future[Any]]()
+
+        def work(piece: tuple[Any, ...]) -> Any:
+            with torch.inference_mode() if inference else torch.no_grad():
+                return function(*piece)
+
+        for piece in pieces:
+            waiting.append(_find_pool(os.getpid(), count).submit(work, piece))
+            if len(waiting) > 2 * count:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+@functools.lru_cache(maxsize=4)
+def _find_pool(process: int, count: int) -> ThreadPoolExecutor:
+    """Return the threads of a process; a forked child has none of its parent's."""
+    import torch
+
+    return ThreadPoolExecutor(count, "gpm-piece", lambda: torch.set_num_threads(1))
 
 
 @contextmanager

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from gpm import Graph, Tokenizer
+from gpm.compute import steady_threads, using_threads
 from gpm.config import ModelOptions
 from gpm.nn import FeatureTable, GraphPatternMachine, feature_rows
-from gpm.nn.feature_map import FeatureMap, InputMap
+from gpm.nn.feature_map import FeatureMap, InputMap, _map_sparse
 from gpm.nn.feature_rows import SparseRows
 
 ROWS = 60
@@ -248,3 +249,30 @@ def test_a_large_table_is_left_as_it_is_and_read_alike(kind: str, monkeypatch: p
         inputs.fit(each)
         maps.append(inputs.nodes(each, torch.tensor([0, 7, 3, 59])))
     torch.testing.assert_close(maps[0], maps[1])
+
+
+def test_the_gradient_of_sparse_rows_is_that_of_embedding_bag() -> None:
+    torch.manual_seed(0)
+    weight, offsets = (
+        torch.randn(9, 4, requires_grad=True),
+        torch.tensor([0, 3, 3, 7]),
+    )  # a row is empty, and so the last
+    columns, values = torch.tensor([2, 2, 8, 0, 5, 2, 1]), torch.randn(7)
+    ours = _map_sparse(columns, offsets, values, weight)
+    plain = torch.nn.functional.embedding_bag(columns, weight, offsets, per_sample_weights=values, mode="sum")
+    torch.testing.assert_close(ours, plain)
+    by_us, by_torch = (torch.autograd.grad(out.square().sum(), weight)[0] for out in (ours, plain))
+    torch.testing.assert_close(by_us, by_torch)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.9])
+def test_threads_change_no_bit_of_the_map_or_its_gradient(share: float) -> None:
+    table = _table(np.tile(_counts(share, 200), (40, 1)))
+    part = FeatureMap(table.spec().node, 200, [], 64)
+    part.fit(table.node)
+    found = []
+    for threads in (1, 2):
+        with using_threads(threads), steady_threads():
+            out = part(table.node, torch.arange(table.num_nodes))
+            found.append((out.detach(), torch.autograd.grad(out.square().sum(), part.weight)[0]))
+    assert all(torch.equal(one, two) for one, two in zip(*found, strict=True))

@@ -46,7 +46,7 @@ def _inputs(rows: int, width: int, shapes: list[tuple[int, int]]) -> Inputs:
 def test_it_equals_the_definition(
     shapes: list[tuple[int, int]], rows_in_piece: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attention, "ROWS", rows_in_piece)
+    monkeypatch.setattr(attention, "rows_per_piece", lambda width: rows_in_piece)
     tensors, blocks = _inputs(5, 4, shapes)
     found, expected = _ours(tensors, blocks), _define(tensors, blocks)
     torch.testing.assert_close(found, expected)

@@ -872,3 +872,11 @@ def test_a_disk_that_is_really_full(
     ballast.unlink()
     assert main(command) == 0
     undisturbed.assert_equal(out)
+
+
+def test_threads_change_no_bit_of_a_training(tmp_path: Path) -> None:
+    graph = planted_motifs(seed=1).graph
+    options = {"width": 64, "batch": 256, "pool": 32, "patterns": 32}  # large enough for several pieces
+    folders = [_train(graph, tmp_path / str(n), threads=n, **options).folder for n in (1, 2, 3)]
+    assert _weights(folders[0]) == _weights(folders[1]) == _weights(folders[2])
+    assert _rows(folders[0])[-1]["val_loss"] == _rows(folders[2])[-1]["val_loss"]

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from gpm.compute import rows_per_piece, share_out
 from gpm.nn.dropout import drop, keep_entries
 from gpm.nn.feature_rows import MOSTLY_ZERO, Form, SparseRows, Table, dense_blocks, value_blocks
 from gpm.nn.feature_table import FeatureTable, InputSpec
@@ -36,14 +39,54 @@ class _DenseMap(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, table: Tensor, rows: Tensor, shift: Tensor, scale: Tensor, weight: Tensor) -> Tensor:
         ctx.save_for_backward(table, rows, shift, scale)
-        return (table.index_select(0, rows).sub_(shift).mul_(scale)) @ weight
+        ctx.size = rows_per_piece(min(weight.shape)) if table.device.type == "cpu" else max(1, len(rows))
+        pieces = [(table, part, shift, scale, weight) for part in rows.split(ctx.size)]
+        return torch.cat(list(share_out(lambda *piece: _standardise_rows(*piece[:4]) @ piece[4], pieces)))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[None, None, None, None, Tensor]:
         table, rows, shift, scale = ctx.saved_tensors
-        values = table.index_select(0, rows).sub_(shift).mul_(scale)
-        return None, None, None, None, values.t() @ grad.to(values.dtype)
+        grad = grad.to(shift.dtype)
+        pieces = [(table, *part, shift, scale) for part in zip(rows.split(ctx.size), grad.split(ctx.size), strict=True)]
+        total = grad.new_zeros(len(shift), grad.shape[1])
+        for part in share_out(
+            lambda table, rows, grad, *about: _standardise_rows(table, rows, *about).t() @ grad, pieces
+        ):
+            total += part
+        return None, None, None, None, total
+
+
+def _standardise_rows(table: Tensor, rows: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
+    return table.index_select(0, rows).sub_(shift).mul_(scale)
+
+
+class _SparseMap(torch.autograd.Function):
+    """The products of sparse rows and W on a CPU, without a gradient of the values.
+
+    The backward pass is one sparse product. That of `embedding_bag` sorts all entries, which takes six times as long.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, columns: Tensor, offsets: Tensor, values: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(columns, offsets, values)
+        ctx.rows = len(weight)
+        return functional.embedding_bag(columns, weight, offsets, per_sample_weights=values, mode="sum")
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, None, None, Tensor]:
+        columns, offsets, values = (part.numpy() for part in ctx.saved_tensors)
+        pointer = np.append(offsets, len(columns))
+        transposed = sp.csc_array((values, columns, pointer), shape=(ctx.rows, len(offsets)))
+        return None, None, None, torch.from_numpy(transposed @ grad.to(torch.float32).numpy())
+
+
+def _map_sparse(columns: Tensor, offsets: Tensor, values: Tensor, weight: Tensor) -> Tensor:
+    """Return the products of sparse rows and W: row i has the entries from `offsets[i]` on."""
+    if weight.device.type == "cpu" and weight.dtype == torch.float32 and torch.is_grad_enabled():
+        return _SparseMap.apply(columns, offsets, values, weight)
+    return functional.embedding_bag(columns, weight, offsets, per_sample_weights=values, mode="sum")
 
 
 def _std_mean(table: Tensor, raw_bags: bool) -> tuple[Tensor, Tensor]:
@@ -139,7 +182,7 @@ class FeatureMap(nn.Module):
                 assert ids is not None
                 columns, values, offsets = _drop_entries(columns, values, offsets, dropout, ids)
             values = values * self.scale[0]
-            return functional.embedding_bag(columns, self.weight, offsets, per_sample_weights=values, mode="sum")
+            return _map_sparse(columns, offsets, values, self.weight)
         if self.form == "categories":
             assert isinstance(table, Tensor)
             return functional.embedding_bag(

@@ -12,6 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 from gpm.config import ModelOptions
 from gpm.nn.dropout import drop
+from gpm.nn.linear import SharedLinear
 
 _NOTHING = 1e-30  # weight of a pattern that is left out: its share vanishes, but if all are left out 0 / 0 is avoided
 
@@ -25,11 +26,11 @@ class MachineLayer(nn.Module):
         super().__init__()
         self.heads, self.dropout = heads, dropout
         self.norm = nn.LayerNorm(width)
-        self.qkv = nn.Linear(width, 3 * width)
-        self.out = nn.Linear(width, width)
+        self.qkv = SharedLinear(width, 3 * width)
+        self.out = SharedLinear(width, width)
         self.feed_norm = nn.LayerNorm(width)
-        self.grow = nn.Linear(width, hidden)
-        self.shrink = nn.Linear(hidden, width)
+        self.grow = SharedLinear(width, hidden)
+        self.shrink = SharedLinear(hidden, width)
 
     def _drop(self, x: Tensor, rows: Tensor | None) -> Tensor:
         return drop(x, self.dropout, self.training, rows)

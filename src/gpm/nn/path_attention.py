@@ -17,13 +17,15 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-ROWS = 512  # positions in a piece on a CPU: some megabytes at common widths
+from gpm.compute import rows_per_piece, share_out
+
+Maps = tuple[Tensor, Tensor]  # scale and shift, or weight and bias
 
 
-def _pieces(places: Tensor) -> list[Tensor]:
+def _pieces(places: Tensor, width: int) -> list[Tensor]:
     """Split a block of paths `[P, S]` into pieces `[p, S]` that are computed together."""
-    size = max(1, ROWS // places.shape[1]) if places.device.type == "cpu" else max(1, len(places))
-    return list(places.split(size))
+    rows = rows_per_piece(width) // places.shape[1] if places.device.type == "cpu" else len(places)
+    return list(places.split(max(1, rows)))
 
 
 def _gather(h: Tensor, qkv: Tensor, piece: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -34,28 +36,59 @@ def _gather(h: Tensor, qkv: Tensor, piece: Tensor) -> tuple[Tensor, Tensor, Tens
     return h.index_select(0, flat).view(*piece.shape, width), q, k, v
 
 
+def _compute_piece(
+    h: Tensor, qkv: Tensor, norm: Maps, grow: Maps, piece: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return `m [p, d]` and `z [p, f]`; and the attention and the signs of hidden units, for the backward pass."""
+    width, (weight, bias) = h.shape[1], grow
+    x, q, k, v = _gather(h, qkv, piece)
+    attention = torch.bmm(q, k.transpose(1, 2)).mul_(1 / math.sqrt(width)).softmax(-1)
+    x = x.baddbmm_(attention, v)
+    normed = torch.layer_norm(x.view(-1, width), (width,), *norm)
+    grown = torch.addmm(bias, normed, weight.t()).relu_()
+    return x.mean(1), grown.view(*piece.shape, len(bias)).mean(1), attention, grown > 0
+
+
+def _differentiate_piece(
+    h: Tensor, qkv: Tensor, norm: Maps, weight: Tensor, piece: Tensor, attention: Tensor, sign: Tensor,
+    to_mean: Tensor, to_hidden: Tensor,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Return the gradients by scale, shift, weight and bias, and those by `[h q k v]` of every position `[p S, 4d]`."""
+    width, positions = h.shape[1], piece.shape[1]
+    h_piece, q, k, v = _gather(h, qkv, piece)
+    x = torch.baddbmm(h_piece, attention, v).view(-1, width)
+    normed, mean, spread = torch.native_layer_norm(x, (width,), *norm, 1e-5)
+    to_grown = (to_hidden / positions).repeat_interleave(positions, 0).mul_(sign)
+    moved, to_scale, to_shift = torch.ops.aten.native_layer_norm_backward(
+        to_grown @ weight, x, (width,), mean, spread, *norm, [True, True, True]
+    )
+    moves = h.new_empty(*piece.shape, 4 * width)
+    grad = moves[..., :width]
+    torch.add(moved.view(*piece.shape, width), to_mean.unsqueeze(1) / positions, out=grad)
+    to_attention = torch.bmm(grad, v.transpose(1, 2))
+    inner = (to_attention * attention).sum(-1, keepdim=True)
+    to_scores = (to_attention - inner).mul_(attention).mul_(1 / math.sqrt(width))
+    moves[..., width : 2 * width] = torch.bmm(to_scores, k)
+    moves[..., 2 * width : 3 * width] = torch.bmm(to_scores.transpose(1, 2), q)
+    moves[..., 3 * width :] = torch.bmm(attention.transpose(1, 2), grad)
+    return to_scale, to_shift, to_grown.t() @ normed, to_grown.sum(0), moves.view(-1, 4 * width)
+
+
 class _PathLayer(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, keep: bool, h: Tensor, qkv: Tensor, scale: Tensor, shift: Tensor, weight: Tensor, bias: Tensor,
         *blocks: Tensor,
     ) -> tuple[Tensor, ...]:  # fmt: skip
-        width = h.shape[1]
-        means, hidden, attentions, signs = [], [], [], []
-        for places in blocks:
-            for piece in _pieces(places):
-                x, q, k, v = _gather(h, qkv, piece)
-                attention = torch.bmm(q, k.transpose(1, 2)).mul_(1 / math.sqrt(width)).softmax(-1)
-                x = x.baddbmm_(attention, v)
-                normed = torch.layer_norm(x.view(-1, width), (width,), scale, shift)
-                grown = torch.addmm(bias, normed, weight.t()).relu_()
-                means.append(x.mean(1))
-                hidden.append(grown.view(*piece.shape, len(bias)).mean(1))
-                if keep:
-                    attentions.append(attention)
-                    signs.append(grown > 0)
+        pieces = [piece for places in blocks for piece in _pieces(places, h.shape[1])]
+        means, hidden, kept = [], [], []
+        for mean, z, *rest in share_out(_compute_piece, [(h, qkv, (scale, shift), (weight, bias), p) for p in pieces]):
+            means.append(mean)
+            hidden.append(z)
+            if keep:
+                kept += rest
         ctx.blocks = blocks
-        ctx.save_for_backward(h, qkv, scale, shift, weight, bias, *attentions, *signs)
+        ctx.save_for_backward(h, qkv, scale, shift, weight, bias, *kept)
         sizes = [len(places) for places in blocks]
         return (*torch.cat(means).split(sizes), *torch.cat(hidden).split(sizes))
 
@@ -63,43 +96,24 @@ class _PathLayer(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         h, qkv, scale, shift, weight, bias, *kept = ctx.saved_tensors
-        width, attentions, signs = h.shape[1], kept[: len(kept) // 2], kept[len(kept) // 2 :]
+        width, sizes = h.shape[1], [_pieces(places, h.shape[1]) for places in ctx.blocks]
+        pieces = [piece for split in sizes for piece in split]
+        parts = [
+            [part for grad, split in zip(side, sizes, strict=True) for part in grad.split([len(p) for p in split])]
+            for side in (grads[: len(sizes)], grads[len(sizes) :])
+        ]
+        every = zip(pieces, kept[::2], kept[1::2], *parts, strict=True)
         to_rows = h.new_zeros(len(h), 4 * width)
-        to_scale, to_shift, to_weight, to_bias = (torch.zeros_like(t) for t in (scale, shift, weight, bias))
-        number = 0
-        for at, places in enumerate(ctx.blocks):
-            positions, first = places.shape[1], 0
-            for piece in _pieces(places):
-                here = slice(first, first + len(piece))
-                first += len(piece)
-                attention, sign = attentions[number], signs[number]
-                number += 1
-                h_piece, q, k, v = _gather(h, qkv, piece)
-                x = torch.baddbmm(h_piece, attention, v).view(-1, width)
-                normed, mean, spread = torch.native_layer_norm(x, (width,), scale, shift, 1e-5)
-                to_hidden = (grads[len(ctx.blocks) + at][here] / positions).repeat_interleave(positions, 0).mul_(sign)
-                to_weight.addmm_(to_hidden.t(), normed)
-                to_bias += to_hidden.sum(0)
-                moved, add_scale, add_shift = torch.ops.aten.native_layer_norm_backward(
-                    to_hidden @ weight, x, (width,), mean, spread, scale, shift, [True, True, True]
-                )
-                to_scale += add_scale
-                to_shift += add_shift
-                moves = h.new_empty(*piece.shape, 4 * width)
-                grad = moves[..., :width]
-                torch.add(moved.view(*piece.shape, width), grads[at][here].unsqueeze(1) / positions, out=grad)
-                to_attention = torch.bmm(grad, v.transpose(1, 2))
-                inner = (to_attention * attention).sum(-1, keepdim=True)
-                to_scores = (to_attention - inner).mul_(attention).mul_(1 / math.sqrt(width))
-                moves[..., width : 2 * width] = torch.bmm(to_scores, k)
-                moves[..., 2 * width : 3 * width] = torch.bmm(to_scores.transpose(1, 2), q)
-                moves[..., 3 * width :] = torch.bmm(attention.transpose(1, 2), grad)
-                to_rows.index_add_(0, piece.reshape(-1), moves.view(-1, 4 * width))
-        gradients = (to_rows[:, :width], to_rows[:, width:], to_scale, to_shift, to_weight, to_bias)
-        return (None, *gradients, *(None for _ in ctx.blocks))
+        totals = [torch.zeros_like(t) for t in (scale, shift, weight, bias)]
+        work = [(h, qkv, (scale, shift), weight, *rest) for rest in every]
+        for piece, (*added, moves) in zip(pieces, share_out(_differentiate_piece, work), strict=True):
+            for total, part in zip(totals, added, strict=True):
+                total += part
+            to_rows.index_add_(0, piece.reshape(-1), moves)
+        return (None, to_rows[:, :width], to_rows[:, width:], *totals, *(None for _ in ctx.blocks))
 
 
-def read_ahead(h: Tensor, qkv: Tensor, norm: tuple[Tensor, Tensor], grow: tuple[Tensor, Tensor]) -> Tensor:
+def read_ahead(h: Tensor, qkv: Tensor, norm: Maps, grow: Maps) -> Tensor:
     """Compute what `infer_layer` gathers of a node: `[q k h G(h) v G(v)]`, where `G(x) = W (x - mean(x))`.
 
     Up to a division by the deviation, `W norm(x)` is linear in x, and x is a sum of h and of some v: with G computed
@@ -111,32 +125,30 @@ def read_ahead(h: Tensor, qkv: Tensor, norm: tuple[Tensor, Tensor], grow: tuple[
     return torch.cat([q, k, h, grown[0], v, grown[1]], 1)
 
 
-def infer_layer(
-    rows: Tensor, norm: tuple[Tensor, Tensor], grow: tuple[Tensor, Tensor], blocks: list[Tensor]
-) -> tuple[list[Tensor], list[Tensor]]:
+def infer_layer(rows: Tensor, norm: Maps, grow: Maps, blocks: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
     """Compute `path_layer` from the rows of `read_ahead`; for inference only, since nothing is kept for gradients."""
-    width, hidden = len(norm[0]), len(grow[1])
     bias = grow[1] + grow[0] @ norm[1]
-    means, grown = [], []
-    for places in blocks:
-        x, z = [places.new_zeros(0, width, dtype=rows.dtype)], [places.new_zeros(0, hidden, dtype=rows.dtype)]
-        for piece in _pieces(places):
-            gathered = rows.index_select(0, piece.reshape(-1)).view(*piece.shape, rows.shape[1])
-            q, k, own, others = gathered.split((width, width, width + hidden, width + hidden), -1)
-            attention = torch.bmm(q, k.transpose(1, 2)).mul_(1 / math.sqrt(width)).softmax(-1)
-            both = torch.baddbmm(own, attention, others)  # x and G(x)
-            passed = both[..., :width]
-            length = torch.linalg.vector_norm(passed - passed.mean(-1, keepdim=True), dim=-1, keepdim=True)
-            spread = (length.square_() / width + 1e-5).rsqrt_()
-            z.append(torch.addcmul(bias, both[..., width:], spread).relu_().mean(1))
-            x.append(passed.mean(1))
-        means.append(torch.cat(x))
-        grown.append(torch.cat(z))
-    return means, grown
+    pieces = [piece for places in blocks for piece in _pieces(places, len(norm[0]))]
+    found = list(share_out(_infer_piece, [(rows, len(norm[0]), bias, piece) for piece in pieces]))
+    sizes = [len(places) for places in blocks]
+    means, hidden = (torch.cat(parts).split(sizes) for parts in zip(*found, strict=True))
+    return list(means), list(hidden)
+
+
+def _infer_piece(rows: Tensor, width: int, bias: Tensor, piece: Tensor) -> tuple[Tensor, Tensor]:
+    hidden = len(bias)
+    gathered = rows.index_select(0, piece.reshape(-1)).view(*piece.shape, rows.shape[1])
+    q, k, own, others = gathered.split((width, width, width + hidden, width + hidden), -1)
+    attention = torch.bmm(q, k.transpose(1, 2)).mul_(1 / math.sqrt(width)).softmax(-1)
+    both = torch.baddbmm(own, attention, others)  # x and G(x)
+    passed = both[..., :width]
+    length = torch.linalg.vector_norm(passed - passed.mean(-1, keepdim=True), dim=-1, keepdim=True)
+    spread = (length.square_() / width + 1e-5).rsqrt_()
+    return passed.mean(1), torch.addcmul(bias, both[..., width:], spread).relu_().mean(1)
 
 
 def path_layer(
-    h: Tensor, qkv: Tensor, norm: tuple[Tensor, Tensor], grow: tuple[Tensor, Tensor], blocks: list[Tensor]
+    h: Tensor, qkv: Tensor, norm: Maps, grow: Maps, blocks: list[Tensor]
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Attend with one head along paths, blocks `[P, S]` of indices of distinct nodes `h [U, d]` and `qkv [U, 3d]`.
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
+from gpm.compute import steady_threads
 from gpm.config import Config
 from gpm.errors import GpmError
 from gpm.graph.graph import Graph
@@ -254,7 +255,7 @@ class Predictor(Predicts):
         count = self.tokenizer.pool if patterns is None else patterns
         model = self.model if model is None else model
         ends = 2 if self.level == "link" else 1
-        with evaluating(model):
+        with evaluating(model), steady_threads():
             maps = self.map_nodes(model, ends * count * len(inputs)) if maps is None else maps
             for batch in show_progress(_split(inputs, self._batch(count)), len(inputs), self.level, progress):
                 yield model(self.tokenize(batch, count, share=share), self.table, maps)

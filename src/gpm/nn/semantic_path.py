@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from gpm.config import ModelOptions
+from gpm.nn.linear import SharedLinear
 from gpm.nn.path_attention import infer_layer, path_layer, read_ahead
 
 
@@ -56,7 +57,7 @@ class ConvPath(nn.Module):
 
     def __init__(self, width: int, layers: int, hidden: int) -> None:
         super().__init__()
-        self.maps = nn.ModuleList(nn.Linear(width if i == 0 else hidden, 3 * hidden) for i in range(layers))
+        self.maps = nn.ModuleList(SharedLinear(width if i == 0 else hidden, 3 * hidden) for i in range(layers))
         self.norms = nn.ModuleList(nn.LayerNorm(hidden) for _ in range(layers - 1))
         self.shrink = nn.Linear(hidden, width)
 
@@ -89,7 +90,7 @@ class PathLayer(nn.Module):
     def __init__(self, width: int, heads: int, hidden: int) -> None:
         super().__init__()
         self.heads = heads
-        self.qkv = nn.Linear(width, 3 * width)
+        self.qkv = SharedLinear(width, 3 * width)
         self.out = nn.Linear(width, width) if heads > 1 else None
         self.norm = nn.LayerNorm(width)
         self.grow = nn.Linear(width, hidden)

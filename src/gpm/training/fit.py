@@ -6,7 +6,7 @@ import logging
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
+from gpm.compute import steady_threads
 from gpm.config import Config
 from gpm.data.domain_data import DomainSplit
 from gpm.data.sources import TaskData
@@ -187,7 +188,7 @@ def _train(job: Job, training: Training, predictor: Predicts, saved: bool) -> Tr
     best = KeepBest(metric, lambda model: save_weights(model, folder / WEIGHTS))
     other = KeepBest(metric, lambda model: save_weights(model, folder / OTHER), "other")
     keep = [best, other] if isinstance(training.split, DomainSplit) else [best]
-    with calm():
+    with calm(), steady_threads() if config.model == "gpm" else nullcontext():
         trainer = make_trainer(
             config, job.device, world, callbacks=[history, *keep, Progress(config.metric, not job.quiet), state],
             strategy=make_strategy(job.strategy, world, job.device, learner.times),
