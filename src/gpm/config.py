@@ -122,6 +122,10 @@ class ModelOptions(Options):
         "degrees, common neighbours and paths of three steps of a pair, without its own edge.",
     )
     position: int = option(0, "Add a token with this many Laplacian eigenvectors. 0: none. For nodes.", 0, 1024)
+    neighbourhoods: int = option(
+        0, "Count in each graph how often each neighbourhood of 1, 2, ... up to this many steps occurs, for the linear "
+        "part (--linear). For graphs whose node features are categories or one-hot, or that have none. 0: none.", 0, 8,
+    )  # fmt: skip
     descriptors: bool = option(
         False, "Add a token with properties of a molecule that RDKit computes from its SMILES, such as weight, logP "
         "and polar surface. For molecules given as SMILES.",

@@ -60,7 +60,7 @@ def test_wide_features_are_projected_as_the_trained_model_projects_them() -> Non
     table = build(make_graph(wide))
     assert dict(table.groups)["step 0"] == 2 * PROJECTED
     inputs = Predictor.build(Config(task="link", expected=3, structure=True), make_graph(wide), 1, "link").model.inputs
-    again = build(make_graph(wide), inputs=inputs, projection=table.projection)
+    again = build(make_graph(wide), inputs=inputs, kept={"projection": table.projection})
     assert torch.equal(again.take([[0, 1]]), table.take([[0, 1]]))
     with pytest.raises(GpmError, match="give a graph with the features it was trained on"):
         build(make_graph(np.ones((NODES, 4))), inputs=inputs)

@@ -99,11 +99,16 @@ def test_a_linear_part_is_for_narrow_features_and_small_splits() -> None:
     assert not _choose(_nodes(2000, columns=400)).linear
 
 
-def test_graphs_of_categories_are_read_by_their_stars_and_rings() -> None:
+def test_graphs_of_categories_are_read_by_their_neighbourhoods_and_rings() -> None:
     chosen = _choose(_graphs(np.int64))
-    assert (chosen.stars, chosen.pe, chosen.path, chosen.readout) == (True, "rings", "conv", "sum")
+    assert (chosen.neighbourhoods, chosen.pe, chosen.path, chosen.readout) == (3, "rings", "conv", "sum")
     bare = _choose(_graphs())
-    assert (bare.stars, bare.features, bare.pe) == (False, "degree", "rwse")
+    assert (bare.neighbourhoods, bare.features, bare.pe) == (0, "degree", "rwse")
+
+
+def test_neighbourhoods_are_not_counted_without_the_linear_part_that_reads_them() -> None:
+    chosen = _choose(_graphs(np.int64), linear=False)
+    assert (chosen.linear, chosen.neighbourhoods) == (False, 0)
 
 
 def test_graphs_have_expected_patterns_and_molecules_descriptors() -> None:
@@ -119,12 +124,6 @@ def test_numbers_of_graphs_are_learned_with_little_dropout() -> None:
     data = _graphs(np.int64)
     values = replace(data, graph=replace(data.graph, y=np.arange(40) / 7), metric="mae")
     assert _choose(values).dropout < _choose(data).dropout
-
-
-def test_a_linear_part_is_not_for_classes_of_graphs_with_categories() -> None:
-    data = _graphs(np.int64)
-    values = replace(data, graph=replace(data.graph, y=np.arange(40) / 7), metric="mae")
-    assert [_choose(each).linear for each in (data, values, _graphs())] == [False, True, True]
 
 
 def test_a_run_stores_what_was_chosen_and_predicts_the_same_when_opened(tmp_path: Path) -> None:

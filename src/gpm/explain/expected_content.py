@@ -6,7 +6,7 @@ training split. Wide features are read through a projection; their contributions
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,9 +19,11 @@ from gpm.data.non_edges import hide_edges
 from gpm.data.smiles import DESCRIPTORS as MOLECULE
 from gpm.explain.bag import Bag
 from gpm.explain.explanation import Column
+from gpm.explain.node_types import find_kinds
 from gpm.inference.opened import OpenedRun
-from gpm.nn.expected_table import LABELS, POSITION, STEP, STRUCTURE, STRUCTURE_STEPS
+from gpm.nn.expected_table import LABELS, POSITION, STEP, STRUCTURE, STRUCTURE_STEPS, hash_neighbourhoods
 from gpm.nn.graph_columns import DESCRIPTORS, SIZE, SIZES, SPREAD
+from gpm.nn.neighbourhoods import NEIGHBOURHOODS
 from gpm.nn.predictor import evaluating
 from gpm.nn.step_columns import Form
 from gpm.patterns.known_labels import PRIOR, STEPS
@@ -58,6 +60,7 @@ def name_expected(name: str, level: str) -> str:
     structure = "structure between the ends" if level == "link" else "structure"
     named = {LABELS: "known labels around it", STRUCTURE: structure, POSITION: "position in the graph"}
     named |= {SPREAD: "how far its nodes differ", SIZE: "size", DESCRIPTORS: "descriptors of the molecule"}
+    named |= {NEIGHBOURHOODS: "neighbourhoods of its nodes"}
     return named.get(name, name)
 
 
@@ -93,9 +96,10 @@ def find_contents(
             names = list(PAIR_COLUMNS)
         elif name == SIZE:
             names = _name_sizes(run, bag, len(mine))
-        else:
+        elif name != NEIGHBOURHOODS:
             names = _name_others(outputs, name, len(mine))
-        columns = _choose(names, mine, average, slope)
+        find_name = _name_neighbourhoods(run, bag) if name == NEIGHBOURHOODS else names.__getitem__
+        columns = _choose(find_name, mine, average, slope)
         contents[name] = Content(_speak(run, name, mine, columns, outputs), columns)
     return contents
 
@@ -155,12 +159,12 @@ def _spread(run: OpenedRun, instances: NDArray) -> NDArray[np.float64]:
     return weights
 
 
-def _choose(names: list[str], values: NDArray, average: NDArray, slopes: NDArray) -> tuple[Column, ...]:
+def _choose(find_name: Callable[[int], str], values: NDArray, average: NDArray, slopes: NDArray) -> tuple[Column, ...]:
     """Return the columns that contribute most, the largest first."""
     contributed = np.nan_to_num(slopes * (values - average))
     order = np.argsort(-np.abs(contributed), kind="stable")[:SHOWN]
     return tuple(
-        Column(names[i], float(f"{values[i]:.4g}"), float(f"{average[i]:.4g}"), float(contributed[i]))
+        Column(find_name(int(i)), float(f"{values[i]:.4g}"), float(f"{average[i]:.4g}"), float(contributed[i]))
         for i in order if contributed[i]
     )  # fmt: skip
 
@@ -176,6 +180,29 @@ def _name_sizes(run: OpenedRun, bag: Bag, width: int) -> list[str]:
     if run.metadata["inputs"].get("projected"):
         return [*SIZES, *(f"sum of coordinate {i + 1}" for i in range(count))]
     return [*SIZES, *(f"sum of {name}" for name in (_name_features(run, expected_sizes(bag), count) if count else ()))]
+
+
+def _name_neighbourhoods(run: OpenedRun, bag: Bag) -> Callable[[int], str]:
+    """Return a function that names a counted neighbourhood by the node in its middle and those around it."""
+    model, graph = bag.predictor.model, bag.predictor.tokenizer.graph
+    assert model.expected is not None
+    vocabulary = model.expected.vocabulary.cpu().numpy()
+    found = hash_neighbourhoods(model.options, graph)
+    kinds = find_kinds(run.data, "" if run.other else run.config.data)
+
+    def name(column: int) -> str:
+        steps, code = vocabulary[column].tolist()
+        nodes = np.flatnonzero(found[steps - 1] == code)
+        far = "" if steps == 1 else f" within {steps} steps"
+        if not len(nodes):
+            return f"a neighbourhood{far or ' of 1 step'} that is not in this data{LOG}"
+        centre, *around = [int(nodes[0]), *map(int, graph.neighbors(int(nodes[0])))]
+        types = kinds and kinds.of_node([centre, *around])
+        if not types or not all(types):
+            return f"number of nodes with {len(around)} neighbour{'s' * (len(around) != 1)}{far}, of one kind{LOG}"
+        return f"number of {types[0]}({','.join(sorted(types[1:]))}){far}{LOG}"
+
+    return name
 
 
 def _name_others(outputs: Sequence[str], name: str, width: int) -> list[str]:
@@ -198,7 +225,7 @@ def _speak(run: OpenedRun, name: str, values: NDArray, columns: tuple[Column, ..
         return _speak_labels(run, values, outputs)
     most = abs(columns[0].evidence) if columns else 0.0
     named = [column for column in columns[:SPOKEN] if abs(column.evidence) >= LEAST * most]
-    if name in (STRUCTURE, SPREAD, SIZE, DESCRIPTORS):
+    if name in (STRUCTURE, SPREAD, SIZE, DESCRIPTORS, NEIGHBOURHOODS):
         told = ((c, c.name.replace(LOG, "")) for c in named)
         return ", ".join(f"{'high' if c.value > c.average else 'low'} {column}" for c, column in told)
     if name == POSITION:

@@ -29,8 +29,8 @@ def check_own_edges(run: OpenedRun) -> list[str]:
     chosen = edges[np.argsort(graph.degree()[edges].sum(1), kind="stable")[:LINKS]]  # there an edge counts most
     for pair in chosen:
         left = drop_edges(graph, pair[None])
-        inputs, projection = predictor.model.inputs, table.projection
-        other = LinkTable.build(run.config, left, True, inputs=inputs, projection=projection)
+        kept = {} if table.projection is None else {"projection": table.projection}
+        other = LinkTable.build(run.config, left, True, inputs=predictor.model.inputs, kept=kept)
         assert other is not None
         if not torch.allclose(table.take(pair[None]), other.take(pair[None]), rtol=1e-4, atol=1e-5):
             ends = " and ".join(repr(graph.name(int(end))) for end in pair)

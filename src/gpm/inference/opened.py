@@ -28,6 +28,7 @@ from gpm.io.run_files import CONFIG, RESULT, SPLIT, WEIGHTS, read_config
 from gpm.nn.build import build_model, build_predictor
 from gpm.nn.expected_table import Answers
 from gpm.nn.feature_table import InputSpec
+from gpm.nn.neighbourhoods import NEIGHBOURHOODS
 from gpm.nn.predictor import Predictor, Predicts
 from gpm.patterns.walks import has_edge
 from gpm.tasks import Task, load_task
@@ -198,7 +199,7 @@ class OpenedRun:
         answers = self._find_answers(graph, own) if inputs.label_dim else None
         predictor = build_predictor(
             self.config, graph, outputs, level, inputs=inputs, device=self.device, answers=answers,
-            projection=read_tensor(path, "expected.projection").numpy() if inputs.projected else None,
+            kept=_read_kept(inputs, path),
             descriptors=self._find_descriptors(graph) if self.config.descriptors else None,
         )  # fmt: skip
         load_weights(predictor.model, path)
@@ -267,3 +268,10 @@ class OpenedRun:
     def name(self, ids: NDArray, *, level: str = "") -> dict[str, list[Any]]:
         """Return the columns that name nodes or graphs `[B]` or pairs `[B, 2]` in a table."""
         return TaskData.name_instances(self.data, ids) if level == "node" else self.data.name_instances(ids)
+
+
+def _read_kept(inputs: InputSpec, weights: Path) -> dict[str, NDArray]:
+    """Read the arrays from which a trained model computes its expected patterns."""
+    names = ["projection"] if inputs.projected else []
+    names += ["vocabulary"] if inputs.expected.get(NEIGHBOURHOODS) else []
+    return {name: read_tensor(weights, f"expected.{name}").numpy() for name in names}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, cast
 
 from numpy.typing import NDArray
@@ -26,14 +28,14 @@ def build_predictor(
     seen: NDArray | None = None,
     stream: bool = False,
     answers: Answers | None = None,
-    projection: NDArray | None = None,
+    kept: Mapping[str, NDArray] = MappingProxyType({}),
     descriptors: NDArray | None = None,
 ) -> Predicts:
     """Build a model with fresh weights on a graph; see `Predictor.build` for the arguments."""
     if config.model == "gpm":
         return Predictor.build(
             config, graph, outputs, level, inputs=inputs, device=device, seen=seen, stream=stream, answers=answers,
-            projection=projection, descriptors=descriptors,
+            kept=kept, descriptors=descriptors,
         )  # fmt: skip
     hide = config.hide and config.protocol == "strict"
     return NetworkPredictor.build(

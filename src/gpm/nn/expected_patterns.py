@@ -16,9 +16,21 @@ from torch.nn import functional
 from gpm.nn.expected_table import LABELS, POSITION, STEP, Answers, ExpectedTable
 from gpm.nn.feature_table import InputSpec
 from gpm.nn.linear_part import fit_linear
+from gpm.nn.neighbourhoods import NEIGHBOURHOODS
 
 FARTHEST = 8.0  # standard deviations; a value beyond is cut off
 GAINS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0)  # of a linear score, to make it a logit
+
+
+class Constant(nn.Module):
+    """A token that is the same for every instance: for columns that the linear part alone reads."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.token = nn.Parameter(torch.randn(width) * 0.1)
+
+    def forward(self, values: Tensor) -> Tensor:
+        return self.token.expand(values.shape[0], -1)  # len would be a constant in an exported program
 
 
 class ExpectedPatterns(nn.Module):
@@ -29,6 +41,7 @@ class ExpectedPatterns(nn.Module):
     weight: Tensor
     intercept: Tensor
     projection: Tensor
+    vocabulary: Tensor
     group: Tensor
     ends = 1  # of an instance, in the columns of a step
 
@@ -40,6 +53,8 @@ class ExpectedPatterns(nn.Module):
         self.register_buffer("scale", torch.ones(columns))
         if inputs.projected:
             self.register_buffer("projection", torch.zeros(inputs.projected, inputs.expected[f"{STEP} 0"] // self.ends))
+        if counted := inputs.expected.get(NEIGHBOURHOODS, 0):
+            self.register_buffer("vocabulary", torch.zeros(counted, 2, dtype=torch.int64))
         self.maps = nn.ModuleList(self._make_map(name, size, width) for name, size in inputs.expected.items())
         self.gain = nn.Parameter(torch.ones(1)) if linear else None
         if linear:
@@ -49,7 +64,7 @@ class ExpectedPatterns(nn.Module):
         self.register_buffer("group", torch.tensor(group, dtype=torch.int64), persistent=False)
 
     def _make_map(self, name: str, columns: int, width: int) -> nn.Module:
-        return nn.Linear(columns, width)
+        return Constant(width) if name == NEIGHBOURHOODS else nn.Linear(columns, width)
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -96,6 +111,8 @@ class ExpectedPatterns(nn.Module):
         self.scale.copy_(torch.where(constant, 0.0, 1 / spread))
         if table.projection is not None:
             self.projection.copy_(torch.from_numpy(table.projection))
+        if table.vocabulary is not None and len(table.vocabulary):
+            self.vocabulary.copy_(torch.from_numpy(table.vocabulary))
         if self.gain is None or answers is None:
             return table
         return self._fit_linear(table, answers)
@@ -125,9 +142,10 @@ class ExpectedPatterns(nn.Module):
         label of the row itself, so a row cannot be left out of it.
         """
         steps = [name for name in self.names if name.startswith(STEP)]
-        others = [name for name in self.names if name not in (LABELS, *steps)]
+        others = [name for name in self.names if name not in (LABELS, NEIGHBOURHOODS, *steps)]
         sets = [steps[:1], steps, *([*first, *others[:n]] for first in (steps, []) for n in range(1, len(others) + 1))]
-        group, words = self.group.cpu().numpy(), [self.names.index(name) for name in table.even]
+        sets += [[*steps, *others, NEIGHBOURHOODS]] if NEIGHBOURHOODS in self.names else []
+        group, words = self.group.cpu().numpy(), [self.names.index(name) for name in table.even if name in steps]
         rarity = np.where(np.isin(group, words), x.std(0), 1.0)
         choices: list[NDArray] = []
         for names in sets:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -14,10 +16,12 @@ from gpm.config import ModelOptions
 from gpm.errors import GpmError
 from gpm.graph.graph import Graph
 from gpm.nn.feature_rows import convert, freeze_tensor, share_array, thaw_tensor
-from gpm.nn.feature_table import InputSpec
+from gpm.nn.feature_table import InputSpec, choose_features
 from gpm.nn.graph_columns import describe_graphs
+from gpm.nn.neighbourhoods import NEIGHBOURHOODS, count_neighbourhoods, find_neighbourhoods
 from gpm.nn.positional.eigenvector_cache import digest_array, digest_edges, keep_columns
 from gpm.nn.positional.encodings import embed_laplacian
+from gpm.nn.star_features import as_categories
 from gpm.nn.step_columns import asked_bags, find_steps
 from gpm.patterns.known_labels import label_means
 from gpm.patterns.structure import COLUMNS, describe_structure
@@ -54,6 +58,7 @@ class ExpectedTable:
     sizes: tuple[int, ...] = ()  # categories in each column of the node features, if that is their form
     projection: NDArray[np.float32] | None = None  # of the node features [columns, k]; None if they are narrow
     bags: bool = False  # the node features are bags of words
+    vocabulary: NDArray[np.int64] | None = None  # neighbourhoods that are counted in graphs [K, 2]
     correction: Tensor | None = None  # what to add to the linear part of training instances (I, C)
     means: Tensor | None = (
         None  # the first groups, if they are too large for memory: mapped from disk (steps + 1, I, k)
@@ -62,8 +67,8 @@ class ExpectedTable:
     @classmethod
     def build(
         cls, options: ModelOptions, graph: Graph, level: str, answers: Answers | None = None, *,
-        inputs: InputSpec | None = None, projection: NDArray | None = None, seen: NDArray | None = None,
-        descriptors: NDArray | None = None,
+        inputs: InputSpec | None = None, kept: Mapping[str, NDArray] = MappingProxyType({}),
+        seen: NDArray | None = None, descriptors: NDArray | None = None,
     ) -> ExpectedTable | None:  # fmt: skip
         """Compute the columns that the options name; None if they name none.
 
@@ -72,14 +77,16 @@ class ExpectedTable:
             graph: The graph that may be walked.
             level: What an instance is: a node or a graph. For links see `gpm.nn.link_table`.
             answers: Answers of the training split, if they are inputs; without them labels are unknown.
-            inputs, projection: Inputs of a trained model, and its projection of wide features; by default found here.
-            seen: Nodes that a projection may be found from; by default all.
+            inputs: Inputs of a trained model; by default found here.
+            kept: Arrays that a trained model keeps: `projection` of wide features, `vocabulary` of neighbourhoods.
+            seen: Nodes that such arrays may be found from; by default all.
             descriptors: Numbers that come with the graphs of a collection `[G, d]`.
         """
         parts: list[tuple[str, NDArray]] = []
         even: tuple[str, ...] = ()
         sizes: list[int] = []
         on_disk: NDArray | None = None
+        projection, vocabulary = kept.get("projection"), kept.get("vocabulary")
         bags = False
         if options.expected and graph.x is not None and options.features == "auto":
             known = None if inputs is None else inputs.expected_sizes
@@ -99,11 +106,17 @@ class ExpectedTable:
             parts.append((STRUCTURE, np.concatenate(columns, axis=1)))
         if options.position and level == "node":
             parts.append((POSITION, embed_laplacian(graph, options.position)))
-        if not parts and descriptors is None and not (inputs and inputs.expected):
+        counts = level == "graph" and options.neighbourhoods > 0
+        if not (parts or counts or (inputs and inputs.expected)) and descriptors is None:
             return None
         if level == "graph":
             wanted = () if inputs is None else inputs.expected
             parts = describe_graphs(graph, parts, descriptors, wanted, summed=f"{STEP} 0", spread=STRUCTURE)
+            if counts and (inputs is None or vocabulary is not None):
+                counted = count_neighbourhoods(graph, hash_neighbourhoods(options, graph), seen, vocabulary)
+                vocabulary = counted.vocabulary
+                if len(vocabulary):
+                    parts, even = [*parts, (NEIGHBOURHOODS, counted.counts)], (*even, NEIGHBOURHOODS)
         groups = tuple((name, values.shape[1]) for name, values in parts)
         if inputs is not None:
             check_groups(groups, inputs)
@@ -111,7 +124,8 @@ class ExpectedTable:
         count = graph.num_nodes if level == "node" else graph.num_graphs
         values = np.concatenate([np.zeros((count, 0), np.float32), *held], axis=1, dtype=np.float32)
         means = None if on_disk is None else share_array(on_disk, np.float32, "cpu")
-        return cls(share_array(values, np.float32, "cpu"), groups, even, tuple(sizes), projection, bags, means=means)
+        rows = share_array(values, np.float32, "cpu")
+        return cls(rows, groups, even, tuple(sizes), projection, bags, vocabulary, means=means)
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"means": convert(self.means, freeze_tensor)}
@@ -148,6 +162,17 @@ class ExpectedTable:
 
     def corrected(self, correction: Tensor) -> ExpectedTable:
         return replace(self, correction=correction)
+
+
+def hash_neighbourhoods(options: ModelOptions, graph: Graph) -> list[NDArray[np.int64]]:
+    """Return the hash of the neighbourhood of every node `[N]`, for each number of steps that the options name."""
+    try:
+        categories = as_categories(choose_features(graph, options.features, stars=True))
+    except GpmError:
+        raise GpmError(
+            "Neighbourhoods are made of categories, but the node features are numbers; leave out --neighbourhoods."
+        ) from None
+    return find_neighbourhoods(graph, categories, options.neighbourhoods)
 
 
 def _spread_labels(graph: Graph, answers: Answers | None) -> NDArray[np.float32]:

@@ -80,7 +80,7 @@ class FeatureTable:
         bags: bool | None = None,
     ) -> None:
         self.num_nodes = graph.num_nodes
-        x = _choose_features(graph, "degree" if stars and graph.x is None and features == "auto" else features)
+        x = choose_features(graph, features, stars=stars)
         self.stars = stars
         if stars:
             x = as_categories(x)
@@ -224,8 +224,10 @@ class FeatureTable:
                 )
 
 
-def _choose_features(graph: Graph, features: str) -> Any:
-    """Return the node features that are read `[N, d]`."""
+def choose_features(graph: Graph, features: str, *, stars: bool = False) -> Any:
+    """Return the node features that are read `[N, d]`; for stars, a category per degree if there are none."""
+    if stars and graph.x is None and features == "auto":
+        features = "degree"
     if features == "constant":
         return np.zeros((graph.num_nodes, 1), dtype=np.int64)
     if features == "degree":

@@ -5,7 +5,9 @@ All of it is of the graph without the pair's own edge, so that a link in trainin
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -45,7 +47,7 @@ class LinkTable:
     @classmethod
     def build(
         cls, options: ModelOptions, graph: Graph, hide: bool, *, inputs: InputSpec | None = None,
-        projection: NDArray | None = None,
+        kept: Mapping[str, NDArray] = MappingProxyType({}),
     ) -> LinkTable | None:  # fmt: skip
         """Prepare what the options name; None if they name nothing. See `ExpectedTable.build` for the arguments."""
         if not (options.expected or options.structure):
@@ -54,7 +56,7 @@ class LinkTable:
             raise GpmError("A product embeds each end alone; leave out --expected and --structure, or --pair product.")
         if options.expected > MOST_STEPS:
             raise GpmError(f"For links --expected is at most {MOST_STEPS}: more steps are not exact without the link.")
-        means, even, bags = None, False, False
+        means, even, bags, projection = None, False, False, kept.get("projection")
         sizes: list[int] = []
         if options.expected and graph.x is not None and options.features == "auto":
             known = None if inputs is None else inputs.expected_sizes

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Self, TypeVar, cast
 
 import numpy as np
@@ -121,7 +122,7 @@ class Predictor(Predicts):
         seen: NDArray | None = None,
         stream: bool = False,
         answers: Answers | None = None,
-        projection: NDArray | None = None,
+        kept: Mapping[str, NDArray] = MappingProxyType({}),
         descriptors: NDArray | None = None,
     ) -> Predictor:
         """Make a model for a graph, with fresh weights.
@@ -129,13 +130,13 @@ class Predictor(Predicts):
         Statistics are computed from the graph, of a collection from the graphs `seen` alone, unless the `inputs` of a
         trained model are given. With `stream`, walks and features stay on the host, and only what a batch touches is
         moved to the device; a graph of gigabytes is always read so. `answers` are known labels, as inputs and for the
-        linear part; `projection` is that of the features of a trained model; `descriptors` are numbers
-        that come with the graphs of a collection.
+        linear part; `kept` are arrays of a trained model, see `ExpectedTable.build`; `descriptors` are
+        numbers that come with the graphs of a collection.
         """
         home = "cpu" if stream or graph.nbytes + count_bytes(graph.x) > MOST_RESIDENT else device
         table = FeatureTable.build(config, graph, inputs, home)
         nodes = None if seen is None else nodes_of(graph, seen)
-        known: dict[str, Any] = {"inputs": inputs, "projection": projection}
+        known: dict[str, Any] = {"inputs": inputs, "kept": kept}
         expected: ExpectedTable | LinkTable | None
         if level == "link":
             expected = LinkTable.build(config, graph, config.protocol == "strict", **known)

@@ -21,10 +21,10 @@ MOST_COLUMNS = 4096  # of one-hot features
 BUCKETS = 8192  # stars are hashed, so that the same star has the same category in every graph
 
 
-def find_stars(graph: Graph, categories: Any) -> NDArray[np.int64]:
+def find_stars(graph: Graph, categories: Any, buckets: int = BUCKETS) -> NDArray[np.int64]:
     """Return the star of every node `[N]` from integer categories of nodes `[N, c]`.
 
-    A star is an integer below `BUCKETS`; rarely, two different stars share one.
+    A star is an integer below `buckets`; rarely, two different stars share one.
     """
     colours = _hash_rows(categories)
     edges = np.zeros(graph.num_edges, dtype=np.uint64)
@@ -35,7 +35,7 @@ def find_stars(graph: Graph, categories: Any) -> NDArray[np.int64]:
     met = mix_array(edges ^ mix_array(colours[graph.indices]))
     before = np.concatenate([np.zeros(1, np.uint64), np.cumsum(met, dtype=np.uint64)])  # modulo 2^64
     around = before[graph.indptr[1:]] - before[graph.indptr[:-1]]
-    return (mix_array(around ^ colours) % np.uint64(BUCKETS)).astype(np.int64)
+    return (mix_array(around ^ colours) % np.uint64(buckets)).astype(np.int64)
 
 
 def as_categories(features: Any) -> NDArray[np.int64]:

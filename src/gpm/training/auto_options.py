@@ -28,6 +28,7 @@ from gpm.training.prepare import draw_split, settle_options
 
 STEPS = {"fast": 500, "auto": 1500, "best": 5000}  # of a training at most, unless few passes take more
 WAIT = {"fast": 120, "auto": 300, "best": 900}  # steps without improvement after which a training stops
+GRAPH_WAIT = {"fast": 80, "auto": 200, "best": 900}  # on collections of graphs, which begin at a good linear model
 PASSES = {"fast": 5, "auto": 15, "best": 40}  # over the training split, at most or more
 LINK_STEPS = 100  # of an epoch on links at most: a step takes about 0.15 seconds
 LINK_TRAINING = {"fast": 200, "auto": 800, "best": 4000}  # steps on links at most
@@ -51,6 +52,8 @@ def choose_options(config: Config, data: TaskData, given: Mapping[str, Any]) -> 
         chosen = _choose_for_graphs(config, data) if data.level == "graph" else _choose_for_nodes(config, data, split)
         chosen |= _choose_training(config.preset, data.level, count)
     kept = {name for name, value in given.items() if value not in ("auto", None)}
+    if given.get("linear") is False:  # which alone reads them
+        chosen.pop("neighbourhoods", None)
     changes = {name: value for name, value in chosen.items() if name not in kept}
     shown = ", ".join(f"{name} {value}" for name, value in sorted(changes.items()))
     _log.info("options chosen from the data: %s; --preset plain takes fixed ones", shown)
@@ -86,17 +89,16 @@ def _choose_for_graphs(config: Config, data: TaskData) -> dict[str, Any]:
     kind = "none" if x is None else "categories" if _are_categories(x) else "numbers"
     small = data.graph.num_edges < LARGE
     chosen: dict[str, Any] = {
-        "readout": "sum", "patterns": min(32, config.pool), "dropout": 0.3, "decay": 0.1, "pe": "rwse",
+        "readout": "sum", "dropout": 0.3, "decay": 0.1, "pe": "rwse",
         "pe_dim": 8, "expected": 2, "structure": small, "linear": True, "descriptors": _has_descriptors(data),
     }  # fmt: skip
     if kind == "categories":
         quick = count_work(data.graph, 8) < MOST_WORK
-        # Without a linear part, classes of NCI1 and ENZYMES validate better, those of PROTEINS and MUTAG worse: close.
-        chosen |= {"stars": True, "path": "conv", "pe": "rings" if quick else "rwse", "linear": False}
+        chosen |= {"path": "conv", "pe": "rings" if quick else "rwse", "neighbourhoods": 3}
     elif kind == "none":
         chosen |= {"features": "degree", "readout": "mean", "dropout": 0.5}
     if is_regression(data.labels, settle_options(config, data).metric):  # noise on its inputs blurs a number
-        chosen |= {"dropout": 0.1, "linear": True}
+        chosen |= {"dropout": 0.1}
     return chosen
 
 
@@ -142,13 +144,13 @@ def _are_categories(x: Any) -> bool:
 
 def _choose_training(preset: str, level: str, count: int) -> dict[str, Any]:
     """Choose batch, epochs and patience for so many training instances: small splits get small batches."""
-    most = 64 if level == "graph" else 256
+    most, wait = (64, GRAPH_WAIT) if level == "graph" else (256, WAIT)
     batch = min(most, max(16, 2 ** int(math.log2(max(count // 4, 1)))))
     passes = math.ceil(count / batch)
     steps = max(20, passes)
     epochs = max(math.ceil(STEPS[preset] / steps), PASSES[preset])
     return {
         "batch": batch, "epoch_steps": 0 if steps == passes else steps, "epochs": epochs,
-        "patience": max(4, math.ceil(WAIT[preset] / steps)), "lr": 2e-3, "schedule": "constant", "warmup": 50,
+        "patience": max(4, math.ceil(wait[preset] / steps)), "lr": 2e-3, "schedule": "constant", "warmup": 50,
         "average": max(1, round(60 / steps)),
     }  # fmt: skip

@@ -1,0 +1,90 @@
+"""Neighbourhoods: what lies within some steps of a node, as one category; and how often each graph has each of them.
+
+A neighbourhood of one step is a star, see `gpm.nn.star_features`; one of t steps is the star of those of t - 1 steps.
+Two nodes with the same neighbourhood look the same to every walk of so many steps. Walks meet neighbourhoods at random;
+here they are counted exactly. The counts are inputs of the linear part of a model of graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpm.graph.graph import Graph
+from gpm.nn.star_features import find_stars
+
+NEIGHBOURHOODS = "neighbourhoods"  # name of the group of columns
+LEAST = 2  # training graphs that must have a neighbourhood that is counted
+MOST = 1024  # neighbourhoods of each number of steps that are counted
+MOST_COUNTS = 1 << 25  # counts in memory; in large collections fewer neighbourhoods are counted
+_SPACE = 1 << 53  # neighbourhoods are hashed to so many numbers
+
+
+@dataclass(frozen=True)
+class NeighbourhoodCounts:
+    """How often each graph has each neighbourhood of a vocabulary."""
+
+    counts: NDArray[np.float32]  # log(1 + n) [G, K]
+    vocabulary: NDArray[np.int64]  # number of steps and hash of the neighbourhoods [K, 2], ascending
+
+
+def count_neighbourhoods(
+    graph: Graph, hashes: Sequence[NDArray], seen: NDArray | None = None, vocabulary: NDArray | None = None
+) -> NeighbourhoodCounts:
+    """Count neighbourhoods in every graph.
+
+    Args:
+        graph: A collection, or one graph.
+        hashes: Neighbourhoods of the nodes `[N]` of 1, 2, ... steps, see `find_neighbourhoods`.
+        seen: Nodes of the training split, where the neighbourhoods to count are found. Default: all nodes.
+        vocabulary: Neighbourhoods that a trained model counts. Default: those that are frequent in the training split.
+    """
+    pointer = np.array([0, graph.num_nodes]) if graph.graph_ptr is None else np.asarray(graph.graph_ptr)
+    graphs = len(pointer) - 1
+    owner = np.repeat(np.arange(graphs), np.diff(pointer))
+    most = min(MOST, max(1, MOST_COUNTS // max(1, graphs * len(hashes))))
+    rows = slice(None) if seen is None else seen
+    counts, words = [], []
+    for step, around in enumerate(hashes, 1):
+        if vocabulary is None:
+            chosen = _choose_frequent(owner[rows], around[rows], most)
+        else:
+            chosen = vocabulary[vocabulary[:, 0] == step, 1]
+        counts.append(np.log1p(_count(owner, around, chosen, graphs)))
+        words.append(np.stack([np.full(len(chosen), step, dtype=np.int64), chosen], 1))
+    return NeighbourhoodCounts(np.concatenate(counts, 1), np.concatenate(words))
+
+
+def find_neighbourhoods(graph: Graph, categories: NDArray, steps: int) -> list[NDArray[np.int64]]:
+    """Return the hash of the neighbourhood of every node `[N]`, for 1 to `steps` steps.
+
+    `categories` are those of the nodes `[N, c]`, integers.
+    """
+    found = [categories]
+    for _ in range(steps):
+        found.append(find_stars(graph, found[-1].reshape(graph.num_nodes, -1), _SPACE))
+    return found[1:]
+
+
+def _choose_frequent(owner: NDArray, around: NDArray, most: int) -> NDArray[np.int64]:
+    """Return the neighbourhoods that the most graphs have, ascending; `owner` is the graph of each node."""
+    order = np.lexsort((owner, around))
+    owner, around = owner[order], around[order]
+    first = np.ones(len(around), dtype=bool)  # of each neighbourhood in each graph
+    first[1:] = (around[1:] != around[:-1]) | (owner[1:] != owner[:-1])
+    values, graphs = np.unique(around[first], return_counts=True)
+    best = np.lexsort((values, -graphs))[:most]
+    return np.sort(values[best[graphs[best] >= LEAST]]).astype(np.int64)
+
+
+def _count(owner: NDArray, around: NDArray, chosen: NDArray, graphs: int) -> NDArray[np.float32]:
+    """Count the nodes of each graph whose neighbourhood is each of the chosen ones `[G, K]`."""
+    if not len(chosen):
+        return np.zeros((graphs, 0), dtype=np.float32)
+    at = np.minimum(np.searchsorted(chosen, around), len(chosen) - 1)
+    there = chosen[at] == around
+    cells = owner[there] * len(chosen) + at[there]
+    return np.bincount(cells, minlength=graphs * len(chosen)).reshape(graphs, len(chosen)).astype(np.float32)
