@@ -51,9 +51,10 @@ bench: bench-walks bench-model bench-graphs bench-import
 bench-walks: setup .venv-peers/.ready
 	@$(BIN)/python benchmarks/walks.py --peers .venv-peers/bin/python --out benchmarks/results/walks.json
 
-# The reference model lives among the tests, which hold the two equal.
+# The reference model lives among the tests, which hold the two equal. Then steps on a quiet and on a busy machine.
 bench-model: setup
 	@$(BIN)/python benchmarks/model.py --out benchmarks/results/model.json
+	@$(BIN)/python benchmarks/steps.py
 
 bench-graphs: setup
 	@$(BIN)/python benchmarks/graphs.py --out benchmarks/results/graphs.json

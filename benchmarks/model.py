@@ -31,9 +31,6 @@ from gpm.io.environment import describe_environment
 from gpm.nn.predictor import Predictor
 from gpm.patterns.tokenizer import Patterns
 
-sys.path.append(str(Path(__file__).parents[1]))
-from tests.reference_model import ReferenceModel
-
 BEGIN, END = "<!-- figures of make bench-model -->", "<!-- end of the model's figures -->"
 CONFIG = Config(size="s", lengths=[2, 4, 6, 8], patterns=16, pool=128, dropout=0.0)
 KINDS = ("sparse", "dense")
@@ -68,6 +65,9 @@ class Race:
     """The two models on one graph, with the same parameters."""
 
     def __init__(self, kind: str) -> None:
+        sys.path.append(str(Path(__file__).parents[1]))
+        from tests.reference_model import ReferenceModel
+
         torch.manual_seed(0)
         self.graph = make_graph(kind)
         self.fast = Predictor.build(CONFIG, self.graph, 10)

@@ -10,13 +10,15 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from gpm import GpmError, compute
+from gpm import Config, GpmError, Graph, compute
 from gpm.compute import CHUNK, alone, choose_device, keep_memory, threaded, threads_for
 from gpm.explain.by_class import survey
 from gpm.explain.explainer import explain
+from gpm.nn.predictor import Predictor
 
 
 def _have(monkeypatch: pytest.MonkeyPatch, cuda: int, mps: bool) -> None:
@@ -294,6 +296,39 @@ def test_steady_threads_are_shared_out_while_torch_has_one() -> None:
     with compute.steady_threads(), compute.alone():
         list(compute.share_out(work, [(0,), (1,)]))
     assert names == {threading.current_thread().name}
+
+
+def test_a_bare_loop_around_a_model_is_steady_in_both_passes_and_gets_its_threads_back() -> None:
+    torch.set_num_threads(2)
+    graph = Graph.from_edges(np.random.default_rng(0).integers(0, 40, (2, 100)), 40, x=np.ones((40, 3), np.float32))
+    predictor = Predictor.build(Config(width=8, heads=2, lengths=[1, 2], patterns=4, pool=4), graph, 2)
+    seen = []
+    model = predictor.model
+    model.head.register_forward_pre_hook(lambda *_: seen.append(torch.get_num_threads()))
+    logits = model(predictor.tokenizer.nodes(np.arange(8)), predictor.table).logits
+    assert torch.get_num_threads() == 2
+    model.input_map.bias.register_hook(lambda _: seen.append(torch.get_num_threads()))
+    logits.sum().backward()
+    assert seen == [1, 1]
+    assert torch.get_num_threads() == 2
+
+
+def test_results_are_given_in_order_while_few_wait_for_a_slow_piece() -> None:
+    """A thread that is kept from running holds the others up only when many results wait for its own."""
+    torch.set_num_threads(2)
+    began, last = threading.Event(), []
+
+    def work(i: int) -> int:
+        if i == 0:
+            began.wait(5)
+        last.append(i)
+        if i == 5:
+            began.set()
+        return i
+
+    assert list(compute.share_out(work, [(i,) for i in range(100)])) == list(range(100))
+    assert last.index(0) >= 5
+    assert last.index(0) <= compute.AHEAD * 2 + 2
 
 
 def test_waiting_threads_of_openmp_do_not_spin_long() -> None:

@@ -13,18 +13,21 @@ import functools
 import os
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numba
 from numba import njit
 
 from gpm.errors import GpmError
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+AHEAD = 8  # results per thread that may wait for an earlier one
 PIECE = 1 << 17  # entries of a piece that one thread computes at a time: it stays in the cache
 CHUNK = 1024  # pieces of work handed to a thread at once; fewer than that are not worth a second thread
 
@@ -151,13 +154,31 @@ def steady_threads() -> Iterator[None]:
             _workers.reset(before)
 
 
+def keep_steady(output: Tensor) -> None:
+    """Let the backward pass from a tensor run in `steady_threads` too, whoever starts it."""
+
+    def begin(_: Tensor) -> None:
+        import torch
+
+        if _workers.get():  # the caller's loop is steady already
+            return
+        held = steady_threads()
+        held.__enter__()
+        # torch calls this when the backward pass ends, in the same thread
+        engine: Any = torch.autograd.Variable._execution_engine
+        engine.queue_callback(lambda: held.__exit__(None, None, None))
+
+    if output.requires_grad:
+        output.register_hook(begin)  # type: ignore[no-untyped-call]
+
+
 def rows_per_piece(width: int) -> int:
     """Return how many rows of so many entries a piece has."""
     return min(max(PIECE // max(width, 1), 256), 4096)
 
 
 def share_out(function: Callable[..., Any], pieces: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
-    """Yield the results of a function of tensors for each piece, in order, computed by several threads.
+    """Yield the results of a function of tensors for each piece, in order, computed by this thread and others.
 
     Each thread has one thread of torch, as the caller has until the last result is taken. No gradient is recorded.
     """
@@ -168,18 +189,75 @@ def share_out(function: Callable[..., Any], pieces: Sequence[tuple[Any, ...]]) -
         if count == 1 or len(pieces) < 2:
             yield from (function(*piece) for piece in pieces)
             return
-        inference, waiting = torch.is_inference_mode_enabled(), deque[Future[Any]]()
+        mode = torch.inference_mode if torch.is_inference_mode_enabled() else torch.no_grad
+        shared = _SharedPieces(function, pieces, AHEAD * count, mode)
+        pool = _find_pool(os.getpid(), count - 1)
+        helpers = [pool.submit(shared.help) for _ in range(min(count, len(pieces)) - 1)]
+        try:
+            yield from (shared.get(index) for index in range(len(pieces)))
+        finally:
+            shared.stop()
+            for helper in helpers:
+                if not helper.cancel():
+                    helper.result()  # it may still write into a tensor of the caller
 
-        def work(piece: tuple[Any, ...]) -> Any:
-            with torch.inference_mode() if inference else torch.no_grad():
-                return function(*piece)
 
-        for piece in pieces:
-            waiting.append(_find_pool(os.getpid(), count).submit(work, piece))
-            if len(waiting) > 2 * count:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+class _SharedPieces:
+    """Pieces of work that threads take one after another, and their results."""
+
+    def __init__(
+        self, function: Callable[..., Any], pieces: Sequence[Any], ahead: int, mode: Callable[[], Any]
+    ) -> None:
+        self.function, self.pieces, self.ahead, self.mode = function, pieces, ahead, mode
+        self.changed = threading.Condition()
+        self.taken = self.given = 0  # pieces that a thread has taken, and results that were given out
+        self.results: dict[int, tuple[Any, BaseException | None]] = {}
+
+    def help(self) -> None:
+        """Compute pieces until none is left."""
+        with self.mode():
+            while (index := self._take()) is not None:
+                self._compute(index)
+
+    def get(self, index: int) -> Any:
+        """Return a result; until another thread has computed it, compute other pieces."""
+        while True:
+            with self.changed:
+                if index in self.results:
+                    result, error = self.results.pop(index)
+                    self.given = index + 1
+                    break
+            mine = self._take()
+            if mine is not None:
+                with self.mode():
+                    self._compute(mine)
+                continue
+            with self.changed:
+                self.changed.wait_for(lambda: index in self.results)
+        if error is not None:
+            raise error
+        return result
+
+    def stop(self) -> None:
+        with self.changed:
+            self.taken = len(self.pieces)
+
+    def _take(self) -> int | None:
+        """Return the next piece; none if all are taken, or so many results wait that memory would fill."""
+        with self.changed:
+            if self.taken == len(self.pieces) or self.taken - self.given > self.ahead:
+                return None
+            self.taken += 1
+            return self.taken - 1
+
+    def _compute(self, index: int) -> None:
+        try:
+            found: tuple[Any, BaseException | None] = self.function(*self.pieces[index]), None
+        except BaseException as error:
+            found = None, error
+        with self.changed:
+            self.results[index] = found
+            self.changed.notify_all()
 
 
 @functools.lru_cache(maxsize=4)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from gpm.compute import keep_steady, steady_threads
 from gpm.config import Kind, ModelOptions
 from gpm.errors import GpmError
 from gpm.nn.anonymous_path import AnonymousPath, ShapeVocabulary
@@ -239,7 +240,12 @@ class GraphPatternMachine(nn.Module):
         return Output(logits, pooled, weights)
 
     def forward(self, patterns: Patterns, table: FeatureTable, nodes: TokenMaps | None = None) -> Output:
-        return self.read(*self._encode_dropped(patterns, table, nodes))
+        if torch.compiler.is_compiling() or self.input_map.bias.device.type != "cpu":
+            return self.read(*self._encode_dropped(patterns, table, nodes))
+        with steady_threads():
+            output = self.read(*self._encode_dropped(patterns, table, nodes))
+        keep_steady(output.logits)
+        return output
 
     def _encode_dropped(self, patterns: Patterns, table: FeatureTable, nodes: TokenMaps | None) -> tuple[Tensor, Frame]:
         patterns = self._fetch(patterns)
