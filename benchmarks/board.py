@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import itertools
 import json
 import logging
 import multiprocessing
@@ -24,7 +23,7 @@ import subprocess
 import tempfile
 import time
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -68,6 +67,7 @@ class Dataset:
     task: str
     metric: str = "accuracy"
     split: str = "auto"
+    seeds: tuple[int, ...] = SEEDS  # that are reported
 
     @property
     def title(self) -> str:
@@ -79,11 +79,14 @@ NODES = (
     "reed98", "airports-europe", "polblogs", "uai", "chameleon-filtered", "actor", "texas", "wisconsin", "cornell", "cora", "citeseer",
     "pubmed", "photo", "cs", "blog", "flickr-s", "minesweeper", "twitch-pt", "imdb-movies",
 )  # fmt: skip
+RANKED = ("minesweeper", "twitch-pt")  # by ROC-AUC
+# The mines of Minesweeper are the first nodes of the very permutation that seed 0 splits by: each part has one class.
+ODD_SEEDS = {"minesweeper": (1, 2, 3)}
 BOARD = {
     dataset.title: dataset
     for dataset in (
         *(
-            Dataset(name, "node", "roc_auc" if name in ("minesweeper", "twitch-pt") else "accuracy", "60/20/20")
+            Dataset(name, "node", "roc_auc" if name in RANKED else "accuracy", "60/20/20", ODD_SEEDS.get(name, SEEDS))
             for name in NODES
         ),
         *(Dataset(name, "link", "hits@20") for name in ("cora", "citeseer", "pubmed")),
@@ -259,13 +262,15 @@ def key_of(record: Record) -> tuple[str, str, int]:
     return record["dataset"], record["model"], record["seed"]
 
 
-def list_jobs(datasets: Iterable[Dataset], models: Iterable[str], seeds: Iterable[int]) -> Iterator[Job]:
-    """Yield the jobs, one whole board per seed; a model that a task does not have is left out."""
-    for seed, dataset in itertools.product(seeds, datasets):
-        usual = MODELS[dataset.task]
-        for model in models or usual:
-            if model in (*usual, *OPTIONAL[dataset.task]):
-                yield Job(dataset, model, seed)
+def list_jobs(datasets: Iterable[Dataset], models: Iterable[str], seeds: Sequence[int] = ()) -> Iterator[Job]:
+    """Yield the jobs, one whole board per seed, by default those that are reported; models of other tasks are left out."""
+    datasets = list(datasets)
+    for turn in range(len(seeds or SEEDS)):
+        for dataset in datasets:
+            usual = MODELS[dataset.task]
+            for model in models or usual:
+                if model in (*usual, *OPTIONAL[dataset.task]):
+                    yield Job(dataset, model, (seeds or dataset.seeds)[turn])
 
 
 def find_missing(jobs: Iterable[Job], records: Iterable[Record], commit: str, *, keep: bool = False) -> list[Job]:
@@ -323,12 +328,15 @@ def describe_record(record: Record) -> str:
     return f"{record['dataset']} {record['model']} seed {record['seed']}: {figures}"
 
 
-def write_pages(records: Records, seeds: Iterable[int]) -> None:
+def write_pages(records: Records, seeds: Sequence[int] = ()) -> None:
     """Write the summary beside the records, and the page and the picture of the docs."""
     import board_summary
 
     shown = {title: dataset.task for title, dataset in BOARD.items()}
-    reported = [each for each in records.read() if each["dataset"] in shown and each["seed"] in tuple(seeds)]
+    reported = [
+        each for each in records.read()
+        if each["dataset"] in shown and each["seed"] in (seeds or BOARD[each["dataset"]].seeds)
+    ]  # fmt: skip
     summary = board_summary.summarise(reported, MODELS, list(shown))
     if reported:
         write_json(records.folder / "summary.json", summary)
@@ -342,14 +350,16 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=[*BOARD, *EXTRA], default=list(BOARD), metavar="DATASET")
     every = sorted({model for group in (MODELS, OPTIONAL) for models in group.values() for model in models})
     parser.add_argument("--models", nargs="+", choices=every, default=[], help="default: those of the task")
-    parser.add_argument("--seeds", nargs="+", type=int, default=[], help="default: 0 1 2; with --hide-test 100")
+    parser.add_argument(
+        "--seeds", nargs="+", type=int, default=[], help="default: 0 1 2 (minesweeper 1 2 3); with --hide-test 100"
+    )
     parser.add_argument("--hide-test", action="store_true", help="neither print nor store test figures")
     parser.add_argument("--keep", action="store_true", help="also keep records of other commits")
     parser.add_argument("--limit", type=int, default=LIMIT, help="seconds of processor time per run")
     parser.add_argument("--jobs", type=int, default=1, help="runs at once")
     parser.add_argument("--out", type=Path, help="default: results/board; with --hide-test runs/board")
     given = parser.parse_args()
-    seeds = given.seeds or (TUNING_SEEDS if given.hide_test else SEEDS)
+    seeds = given.seeds or (TUNING_SEEDS if given.hide_test else ())
     if given.hide_test and min(seeds) < 100:
         parser.error("--hide-test is for choosing defaults, on seeds that are not reported: take 100 and up.")
     records = Records(given.out or (TUNING if given.hide_test else RESULTS))

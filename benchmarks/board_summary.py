@@ -166,9 +166,8 @@ def describe(summary: Summary) -> str:
     ]
     if not summary["datasets"]:
         return "\n".join([*head, NOT_YET, ""])
-    seeds = sorted({seed for row in summary["datasets"].values() for seed in row["seeds"]})
     head += [
-        f"Test split, mean ± standard deviation over seeds {', '.join(map(str, seeds))} (`results/board`, `make bench-board`; {_range(summary['dates'])},",
+        f"Test split, mean ± standard deviation over seeds {_seeds(summary['datasets'])} (`results/board`, `make bench-board`; {_range(summary['dates'])},",
         f"{_commits(summary['commits'])}). Points are percent of accuracy, ROC-AUC or Hits@20; an RMSE is compared in percent of the best one. Ranks: 1 is the best of the task's",
         "models, ties share the mean rank, and a model without a figure is last.",
         "",
@@ -235,6 +234,14 @@ def _describe_gaps(models: Mapping[str, Record]) -> list[str]:
             f"Runs of more than {SLOW} s of processor time, the longest of each: {'; '.join(told)}.",
         ]
     return lines
+
+
+def _seeds(datasets: Mapping[str, Record]) -> str:
+    """Return the seeds of most datasets, and those of the others with their names."""
+    each = {title: ", ".join(map(str, row["seeds"])) for title, row in datasets.items()}
+    usual = statistics.mode(each.values())
+    odd = [f"; {title} {seeds}" for title, seeds in each.items() if seeds != usual]
+    return usual + "".join(odd)
 
 
 def _name(model: str) -> str:

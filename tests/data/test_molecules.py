@@ -15,7 +15,15 @@ from rdkit import Chem
 
 from gpm import GpmError, Graph, Tokenizer
 from gpm.data.molecules import _as_numbers, _read_table, load_molecules, read_molecules
-from gpm.data.smiles import ATOM_SIZES, BOND_SIZES, DESCRIPTORS, describe_molecules, featurise, find_scaffolds
+from gpm.data.smiles import (
+    ATOM_SIZES,
+    BOND_SIZES,
+    DESCRIPTORS,
+    describe_molecules,
+    featurise,
+    find_scaffolds,
+    name_atoms,
+)
 from gpm.io.table_files import write_table
 
 NUMBER, CHIRALITY, DEGREE, CHARGE, HYDROGENS, RADICALS, HYBRID, AROMATIC, RING = range(9)
@@ -341,3 +349,15 @@ def test_a_table_has_descriptors_and_other_graphs_have_none(tmp_path: Path) -> N
     np.testing.assert_array_equal(data.describe_instances(), describe_molecules(["CCO", "c1ccccc1"]))
     with pytest.raises(GpmError, match="has no SMILES to compute descriptors from; give a table of molecules"):
         replace(data, smiles=None).describe_instances()
+
+
+def test_every_category_of_an_atom_has_a_name() -> None:
+    """Ethanol: its oxygen has one hydrogen and lies in no ring."""
+    names = name_atoms()
+    assert len(names) == sum(ATOM_SIZES)
+    oxygen = featurise(["CCO"])[0].x[2]  # type: ignore[index]
+    first = np.cumsum([0, *ATOM_SIZES[:-1]])
+    assert [names[i] for i in first + oxygen] == [
+        "element 8", "chirality unspecified", "degree 2", "charge 0", "hydrogens 1", "radical electrons 0",
+        "hybridisation sp3", "aromatic: no", "in a ring: no",
+    ]  # fmt: skip

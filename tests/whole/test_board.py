@@ -92,6 +92,17 @@ def test_the_page_says_what_is_missing(tmp_path: Path) -> None:
     assert drawn == (tmp_path / "again.svg").read_text(encoding="utf-8")
 
 
+def test_every_dataset_has_three_seeds_and_minesweeper_those_whose_splits_can_be_scored() -> None:
+    jobs = list(board.list_jobs([board.BOARD["texas"], board.BOARD["minesweeper"]], ["gpm"]))
+    assert [(job.dataset.name, job.seed) for job in jobs] == [
+        ("texas", 0), ("minesweeper", 1), ("texas", 1), ("minesweeper", 2), ("texas", 2), ("minesweeper", 3),
+    ]  # fmt: skip
+    page = board_summary.describe(
+        _summarise(_record("a", "gpm", 0, 0.5), _record("b", "gpm", 0, 0.5), _record("c", "gpm", 1, 0.5))
+    )
+    assert "over seeds 0; c 1 (" in page
+
+
 def test_nothing_is_run_again_that_is_there(tmp_path: Path) -> None:
     records = board.Records(tmp_path / "board")
     jobs = list(board.list_jobs([board.BOARD["texas"], board.BOARD["usair"]], ["gpm", "trees"], [0, 1]))

@@ -35,6 +35,10 @@ _BONDS: _Columns = (
     ("GetStereo", "BondStereo", ("STEREONONE", "STEREOZ", "STEREOE", "STEREOCIS", "STEREOTRANS", "STEREOANY")),
     ("GetIsConjugated", "", range(2)),
 )
+_ATOM_NAMES = (
+    "element", "chirality", "degree", "charge", "hydrogens", "radical electrons", "hybridisation", "aromatic",
+    "in a ring",
+)  # fmt: skip
 # Properties of a molecule, by their names in RDKit.
 DESCRIPTORS = (
     "amw", "lipinskiHBA", "lipinskiHBD", "NumRotatableBonds", "NumHBD", "NumHBA", "NumHeavyAtoms", "NumAtoms",
@@ -44,6 +48,17 @@ DESCRIPTORS = (
     "CrippenClogP", "CrippenMR", "chi0v", "chi1v", "chi2v", "chi3v", "chi4v", "chi0n", "chi1n", "chi2n", "chi3n",
     "chi4n", "hallKierAlpha", "kappa1", "kappa2", "kappa3", "Phi",
 )  # fmt: skip
+
+
+def name_atoms() -> list[str]:
+    """Return the names of all categories of atoms, column after column: "element 6", "hydrogens 2", "aromatic: yes"."""
+    named = []
+    for name, (_, _, values), size in zip(_ATOM_NAMES, _ATOMS, ATOM_SIZES, strict=True):
+        plain = [str(value).removeprefix("CHI_").lower().replace("_", " ") for value in values]
+        plain = ["no", "yes"] if values == range(2) else plain
+        mark = ": " if values == range(2) else " "
+        named += [f"{name}{mark}{value}" for value in [*plain, "other"][:size]]
+    return named
 
 
 def featurise(smiles: Sequence[str]) -> tuple[Graph, list[tuple[int, str]]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,11 +16,13 @@ import torch
 from numpy.typing import NDArray
 
 from gpm.data.column_names import name_columns
+from gpm.data.graph_data import GraphData
 from gpm.data.non_edges import hide_edges
+from gpm.data.smiles import ATOM_SIZES, name_atoms
 from gpm.data.smiles import DESCRIPTORS as MOLECULE
 from gpm.explain.bag import Bag
 from gpm.explain.explanation import Column
-from gpm.explain.node_types import find_kinds
+from gpm.explain.node_types import ELEMENTS, find_kinds
 from gpm.inference.opened import OpenedRun
 from gpm.nn.expected_table import LABELS, POSITION, STEP, STRUCTURE, STRUCTURE_STEPS, hash_neighbourhoods
 from gpm.nn.graph_columns import DESCRIPTORS, SIZE, SIZES, SPREAD
@@ -170,6 +173,11 @@ def _choose(find_name: Callable[[int], str], values: NDArray, average: NDArray, 
 
 
 def _name_features(run: OpenedRun, sizes: list[int], width: int) -> list[str]:
+    if isinstance(run.data, GraphData) and run.data.lines is not None and len(sizes) == len(ATOM_SIZES):
+        atoms = iter(name_atoms())  # of a table of molecules
+        columns = [list(islice(atoms, size)) for size in ATOM_SIZES]
+        columns[0] = [f"element {symbol}" for symbol in ELEMENTS]
+        return [name for column, size in zip(columns, sizes, strict=True) for name in column[:size]]
     names = name_columns(run.config.data, run.folder, len(sizes) or width)
     return [f"{name} = {i}" for name, n in zip(names, sizes, strict=True) for i in range(n)] if sizes else names
 

@@ -31,7 +31,8 @@ _ZINC_SYMBOLS = "C O N F C S Cl O N Br N N N N S I P O N O S P P C P S C P"  # c
 _MUTAG_SYMBOLS = "C N O F I Cl Br"
 _BONDS = ("single", "double", "triple", "aromatic")
 # Names of the categories of atoms and of bonds, by who numbered them; "*" is an atom of no known element.
-_OGB = (*_SYMBOLS.split(), "*"), _BONDS
+ELEMENTS = (*_SYMBOLS.split(), "*")
+_OGB = ELEMENTS, _BONDS
 _PYG = ("*", *_SYMBOLS.split()), ("", *_BONDS[:3], *[""] * 8, "aromatic")
 _ZINC = tuple(_ZINC_SYMBOLS.split()), ("", *_BONDS[:3])
 _MUTAG = tuple(_MUTAG_SYMBOLS.split()), ("aromatic", *_BONDS[:3])
