@@ -34,6 +34,7 @@ from gpm.io.atomic import write_json
 ROOT = Path(__file__).parents[1]
 RESULTS, TUNING = ROOT / "results" / "board", ROOT / "runs" / "board"
 SEEDS, TUNING_SEEDS = (0, 1, 2), (100,)
+BEGIN, END = "<!-- figures of the board -->", "<!-- end of the board -->"
 LIMIT = 300  # seconds of processor time per run
 PATIENT = 4  # times as many seconds by the clock, since others may use the processor
 LOADED = [
@@ -80,8 +81,11 @@ NODES = (
     "pubmed", "photo", "cs", "blog", "flickr-s", "minesweeper", "twitch-pt", "imdb-movies",
 )  # fmt: skip
 RANKED = ("minesweeper", "twitch-pt")  # by ROC-AUC
-# The mines of Minesweeper are the first nodes of the very permutation that seed 0 splits by: each part has one class.
 ODD_SEEDS = {"minesweeper": (1, 2, 3)}
+ODD_SEEDS_WHY = (
+    "The mines of Minesweeper were drawn by the permutation that seed 0 splits nodes by: each of its splits has one class, "
+    "and cannot be scored."
+)
 BOARD = {
     dataset.title: dataset
     for dataset in (
@@ -328,20 +332,29 @@ def describe_record(record: Record) -> str:
     return f"{record['dataset']} {record['model']} seed {record['seed']}: {figures}"
 
 
+def find_reported(records: Records, seeds: Sequence[int] = ()) -> list[Record]:
+    """Return the records of the board of some seeds, by default those that are reported."""
+    return [
+        each for each in records.read()
+        if each["dataset"] in BOARD and each["seed"] in (seeds or BOARD[each["dataset"]].seeds)
+    ]  # fmt: skip
+
+
 def write_pages(records: Records, seeds: Sequence[int] = ()) -> None:
-    """Write the summary beside the records, and the page and the picture of the docs."""
+    """Write the summary beside the records, the page and the picture of the docs, and the table of the README."""
     import board_summary
 
-    shown = {title: dataset.task for title, dataset in BOARD.items()}
-    reported = [
-        each for each in records.read()
-        if each["dataset"] in shown and each["seed"] in (seeds or BOARD[each["dataset"]].seeds)
-    ]  # fmt: skip
-    summary = board_summary.summarise(reported, MODELS, list(shown))
+    reported = find_reported(records, seeds)
+    summary = board_summary.summarise(reported, MODELS, list(BOARD))
     if reported:
         write_json(records.folder / "summary.json", summary)
         board_summary.draw(summary, ROOT / "docs" / "board.svg")
-    (ROOT / "docs" / "board.md").write_text(board_summary.describe(summary), encoding="utf-8")
+    (ROOT / "docs" / "board.md").write_text(board_summary.describe(summary, ODD_SEEDS_WHY), encoding="utf-8")
+    if reported and records.folder == RESULTS and not seeds:
+        readme = ROOT / "README.md"
+        before, rest = readme.read_text(encoding="utf-8").split(BEGIN)
+        short = board_summary.describe_short(summary)
+        readme.write_text(f"{before}{BEGIN}\n{short}\n{END}{rest.split(END)[1]}", encoding="utf-8")
 
 
 def main() -> None:

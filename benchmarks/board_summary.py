@@ -151,8 +151,8 @@ def _why(record: Record | None) -> str:
     )
 
 
-def describe(summary: Summary) -> str:
-    """Return the page of the docs."""
+def describe(summary: Summary, remark: str = "") -> str:
+    """Return the page of the docs; a remark is about seeds."""
     head = [
         "# The board",
         "",
@@ -169,7 +169,7 @@ def describe(summary: Summary) -> str:
     head += [
         f"Test split, mean ± standard deviation over seeds {_seeds(summary['datasets'])} (`results/board`, `make bench-board`; {_range(summary['dates'])},",
         f"{_commits(summary['commits'])}). Points are percent of accuracy, ROC-AUC or Hits@20; an RMSE is compared in percent of the best one. Ranks: 1 is the best of the task's",
-        "models, ties share the mean rank, and a model without a figure is last.",
+        f"models, ties share the mean rank, and a model without a figure is last. {remark}".rstrip(),
         "",
         "![Distance of every model to the best one, by dataset](board.svg)",
         "",
@@ -186,6 +186,36 @@ def describe(summary: Summary) -> str:
         ]
         head += [*_describe_gaps(models), ""]
     return "\n".join(head)
+
+
+def describe_short(summary: Summary) -> str:
+    """Return the paragraph of the README: a line per task."""
+    lines = [
+        "Plain `gpm train DATA`, with every option left open and no recipe, beside networks, boosted trees, a linear model and label propagation, all on the same",
+        "splits, three seeds each ([the board](docs/board.md); `make bench-board`, `results/board/summary.json`):",
+        "",
+        "| task | datasets | mean rank of GPM | best other | within 1 point of the best | worst loss | processor time, GPM and best other |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for task, models in summary["tasks"].items():
+        count = sum(row["task"] == task for row in summary["datasets"].values())
+        own, others = models["gpm"], {name: row for name, row in models.items() if name != "gpm"}
+        name = min(others, key=lambda name: others[name]["mean_rank"])
+        other = others[name]
+        lines.append(
+            f"| {TITLES[task].lower()} | {count} | {own['mean_rank']:.2f} of {len(models)} | {_name(name)} {other['mean_rank']:.2f} | "
+            f"{own['near']:.0%} ({_name(name)} {other['near']:.0%}) | {_worst(own, summary)} | "
+            f"{own['cpu_seconds'] / 60:.0f} min, {other['cpu_seconds'] / 60:.0f} min |"
+        )
+    return "\n".join(lines)
+
+
+def _worst(row: Record, summary: Summary) -> str:
+    """Return the worst loss of a model with its unit and dataset."""
+    if row["worst_loss"] is None:
+        return ""
+    share = METRICS[summary["datasets"][row["worst_on"]]["metric"]].share
+    return f"{row['worst_loss']:.1f}{' points' if share else '%'} ({row['worst_on']})"
 
 
 def _describe_models(models: Mapping[str, Record], count: int) -> list[str]:

@@ -46,6 +46,7 @@ from gpm.nn.predictor import Predictor
 TUNING_SEED, TUNED_NODES = 100, 8
 SPLIT, TOP, NODES = "80/10/10", 5, 25
 GPM: dict[str, Any] = {
+    "preset": "plain",  # walks alone: beside tokens of what is known exactly, walks have little left to carry
     "lengths": [2, 4, 6, 8], "patterns": 24, "pool": 96, "topology": "shape", "non_backtracking": True, "width": 32,
     "heads": 4, "readout": "class", "anonymous_weight": 1.0, "dropout": 0.1, "epochs": 20, "batch": 64, "lr": 0.005,
     "decay": 0.01, "split": SPLIT,

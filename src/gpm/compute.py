@@ -14,8 +14,8 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from gpm.errors import GpmError
 if TYPE_CHECKING:
     from torch import Tensor
 
-AHEAD = 8  # results per thread that may wait for an earlier one
+AHEAD = 16  # results that may wait for an earlier one, beside one per thread
 PIECE = 1 << 17  # entries of a piece that one thread computes at a time: it stays in the cache
 CHUNK = 1024  # pieces of work handed to a thread at once; fewer than that are not worth a second thread
 
@@ -180,48 +180,38 @@ def rows_per_piece(width: int) -> int:
 def share_out(function: Callable[..., Any], pieces: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
     """Yield the results of a function of tensors for each piece, in order, computed by this thread and others.
 
-    Each thread has one thread of torch, as the caller has until the last result is taken. No gradient is recorded.
+    Each thread has one thread of torch, as the caller has until the last result is taken. No gradient is recorded, and
+    nothing is rounded to a lower precision than the tensors have.
     """
     import torch
 
     count = _workers.get() or torch.get_num_threads()
     with alone():
-        if count == 1 or len(pieces) < 2:
-            yield from (function(*piece) for piece in pieces)
-            return
         mode = torch.inference_mode if torch.is_inference_mode_enabled() else torch.no_grad
-        shared = _SharedPieces(function, pieces, AHEAD * count, mode)
-        pool = _find_pool(os.getpid(), count - 1)
-        helpers = [pool.submit(shared.help) for _ in range(min(count, len(pieces)) - 1)]
+        shared = _SharedPieces(function, pieces, mode, min(count, len(pieces)) - 1)
         try:
             yield from (shared.get(index) for index in range(len(pieces)))
         finally:
             shared.stop()
-            for helper in helpers:
-                if not helper.cancel():
-                    helper.result()  # it may still write into a tensor of the caller
 
 
 class _SharedPieces:
-    """Pieces of work that threads take one after another, and their results."""
+    """Pieces of work that the calling thread and helpers take one after another, and their results."""
 
     def __init__(
-        self, function: Callable[..., Any], pieces: Sequence[Any], ahead: int, mode: Callable[[], Any]
+        self, function: Callable[..., Any], pieces: Sequence[Any], mode: Callable[[], Any], helpers: int
     ) -> None:
-        self.function, self.pieces, self.ahead, self.mode = function, pieces, ahead, mode
+        self.function, self.pieces, self.mode, self.wanted = function, pieces, mode, helpers
+        self.ahead, self.cast = helpers + AHEAD, _is_cast()
         self.changed = threading.Condition()
-        self.taken = self.given = 0  # pieces that a thread has taken, and results that were given out
+        self.taken = self.given = self.helping = 0  # pieces taken, results given out, helpers at work
         self.results: dict[int, tuple[Any, BaseException | None]] = {}
-
-    def help(self) -> None:
-        """Compute pieces until none is left."""
-        with self.mode():
-            while (index := self._take()) is not None:
-                self._compute(index)
+        self.helpers: list[Future[None]] = []
 
     def get(self, index: int) -> Any:
         """Return a result; until another thread has computed it, compute other pieces."""
         while True:
+            self._call_helpers()
             with self.changed:
                 if index in self.results:
                     result, error = self.results.pop(index)
@@ -229,8 +219,7 @@ class _SharedPieces:
                     break
             mine = self._take()
             if mine is not None:
-                with self.mode():
-                    self._compute(mine)
+                self._compute(mine, Exception)  # an interrupt ends the work
                 continue
             with self.changed:
                 self.changed.wait_for(lambda: index in self.results)
@@ -239,25 +228,57 @@ class _SharedPieces:
         return result
 
     def stop(self) -> None:
+        """Let no piece be taken any more, and wait for those that are: they may write into tensors of the caller."""
         with self.changed:
             self.taken = len(self.pieces)
+        for helper in self.helpers:
+            if not helper.cancel():
+                helper.result()
 
-    def _take(self) -> int | None:
-        """Return the next piece; none if all are taken, or so many results wait that memory would fill."""
+    def _call_helpers(self) -> None:
+        """Send for helpers, again if they have left because too many results waited."""
         with self.changed:
-            if self.taken == len(self.pieces) or self.taken - self.given > self.ahead:
+            missing = self.wanted - self.helping if self._has_room() else 0
+            self.helping += missing
+        for _ in range(missing):
+            self.helpers.append(_find_pool(os.getpid(), self.wanted).submit(self._help))
+
+    def _help(self) -> None:
+        while (index := self._take(helps=True)) is not None:
+            self._compute(index, BaseException)
+
+    def _has_room(self) -> bool:
+        """Return whether a piece is left and few results wait for an earlier one, so that memory does not fill."""
+        return self.taken < len(self.pieces) and self.taken - self.given <= self.ahead
+
+    def _take(self, helps: bool = False) -> int | None:
+        """Return the next piece; none if there is none, or no room for its result: then a helper leaves."""
+        with self.changed:
+            if not self._has_room():
+                self.helping -= helps
                 return None
             self.taken += 1
             return self.taken - 1
 
-    def _compute(self, index: int) -> None:
+    def _compute(self, index: int, caught: type[BaseException]) -> None:
+        import torch
+
+        found: tuple[Any, BaseException | None]
         try:
-            found: tuple[Any, BaseException | None] = self.function(*self.pieces[index]), None
-        except BaseException as error:
+            with self.mode(), torch.autocast("cpu", enabled=False) if self.cast else nullcontext():
+                found = self.function(*self.pieces[index]), None
+        except caught as error:
             found = None, error
         with self.changed:
             self.results[index] = found
             self.changed.notify_all()
+
+
+def _is_cast() -> bool:
+    """Return whether torch lowers the precision here; it does so for each thread alone, and helpers have it off."""
+    import torch
+
+    return torch.is_autocast_enabled("cpu")
 
 
 @functools.lru_cache(maxsize=4)

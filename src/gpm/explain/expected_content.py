@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,6 +24,7 @@ from gpm.data.smiles import DESCRIPTORS as MOLECULE
 from gpm.explain.bag import Bag
 from gpm.explain.explanation import Column
 from gpm.explain.node_types import ELEMENTS, find_kinds
+from gpm.graph.graph import Graph
 from gpm.inference.opened import OpenedRun
 from gpm.nn.expected_table import LABELS, POSITION, STEP, STRUCTURE, STRUCTURE_STEPS, hash_neighbourhoods
 from gpm.nn.graph_columns import DESCRIPTORS, SIZE, SIZES, SPREAD
@@ -39,6 +41,7 @@ SHOWN = 8  # columns of a pattern in an explanation
 LOG = " (log)"  # in names of columns that hold log(1 + x)
 SPOKEN = 3  # columns that its text names
 LEAST = 0.1  # of the largest contribution; smaller ones are not named
+_hashes: WeakKeyDictionary[Graph, list[NDArray]] = WeakKeyDictionary()  # neighbourhoods of the nodes of a graph
 
 
 @dataclass(frozen=True)
@@ -195,8 +198,10 @@ def _name_neighbourhoods(run: OpenedRun, bag: Bag) -> Callable[[int], str]:
     model, graph = bag.predictor.model, bag.predictor.tokenizer.graph
     assert model.expected is not None
     vocabulary = model.expected.vocabulary.cpu().numpy()
-    found = hash_neighbourhoods(model.options, graph)
-    kinds = find_kinds(run.data, "" if run.other else run.config.data)
+    if graph not in _hashes:
+        _hashes[graph] = hash_neighbourhoods(model.options, graph)
+    found = _hashes[graph]
+    kinds = find_kinds(run.data, "" if run.other else run.config.data) if model.options.features == "auto" else None
 
     def name(column: int) -> str:
         steps, code = vocabulary[column].tolist()

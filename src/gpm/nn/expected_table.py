@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -59,6 +60,7 @@ class ExpectedTable:
     projection: NDArray[np.float32] | None = None  # of the node features [columns, k]; None if they are narrow
     bags: bool = False  # the node features are bags of words
     vocabulary: NDArray[np.int64] | None = None  # neighbourhoods that are counted in graphs [K, 2]
+    counts: sp.csr_array | None = None  # their group, the last one, is not in `values` either [I, K]
     correction: Tensor | None = None  # what to add to the linear part of training instances (I, C)
     means: Tensor | None = (
         None  # the first groups, if they are too large for memory: mapped from disk (steps + 1, I, k)
@@ -106,18 +108,20 @@ class ExpectedTable:
             parts.append((STRUCTURE, np.concatenate(columns, axis=1)))
         if options.position and level == "node":
             parts.append((POSITION, embed_laplacian(graph, options.position)))
-        counts = level == "graph" and options.neighbourhoods > 0
-        if not (parts or counts or (inputs and inputs.expected)) and descriptors is None:
+        counting, counted = level == "graph" and options.neighbourhoods > 0, None
+        if not (parts or counting or (inputs and inputs.expected)) and descriptors is None:
             return None
         if level == "graph":
             wanted = () if inputs is None else inputs.expected
             parts = describe_graphs(graph, parts, descriptors, wanted, summed=f"{STEP} 0", spread=STRUCTURE)
-            if counts and (inputs is None or vocabulary is not None):
+            if counting and (inputs is None or vocabulary is not None):
                 counted = count_neighbourhoods(graph, hash_neighbourhoods(options, graph), seen, vocabulary)
                 vocabulary = counted.vocabulary
-                if len(vocabulary):
-                    parts, even = [*parts, (NEIGHBOURHOODS, counted.counts)], (*even, NEIGHBOURHOODS)
         groups = tuple((name, values.shape[1]) for name, values in parts)
+        counts = None
+        if counted is not None and len(counted.vocabulary):
+            groups, even = (*groups, (NEIGHBOURHOODS, len(counted.vocabulary))), (*even, NEIGHBOURHOODS)
+            counts = counted.counts
         if inputs is not None:
             check_groups(groups, inputs)
         held = [values for _, values in parts[0 if on_disk is None else len(on_disk) :]]
@@ -125,7 +129,7 @@ class ExpectedTable:
         values = np.concatenate([np.zeros((count, 0), np.float32), *held], axis=1, dtype=np.float32)
         means = None if on_disk is None else share_array(on_disk, np.float32, "cpu")
         rows = share_array(values, np.float32, "cpu")
-        return cls(rows, groups, even, tuple(sizes), projection, bags, vocabulary, means=means)
+        return cls(rows, groups, even, tuple(sizes), projection, bags, vocabulary, counts, means=means)
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"means": convert(self.means, freeze_tensor)}
@@ -136,9 +140,11 @@ class ExpectedTable:
     def take(self, instances: Tensor | NDArray) -> Tensor:
         """Return the rows of some instances `[B, D]`."""
         ids = instances if isinstance(instances, Tensor) else torch.from_numpy(np.array(instances))
-        if self.means is None:
-            return self.values[ids]
-        return torch.cat([*self.means[:, ids], self.values[ids]], 1)
+        parts = [] if self.means is None else [*self.means[:, ids]]
+        parts.append(self.values[ids])
+        if self.counts is not None:
+            parts.append(torch.from_numpy(self.counts[ids.numpy()].toarray()))
+        return parts[0] if len(parts) == 1 else torch.cat(parts, 1)
 
     def take_training(self, instances: Tensor, seed: int, turn: int) -> tuple[Tensor, Tensor | None]:
         """Return the rows of training instances `[B, D]`, and what to add to their linear part `[B, C]`.

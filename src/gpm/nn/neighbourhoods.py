@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gpm.graph.graph import Graph
@@ -19,7 +20,7 @@ from gpm.nn.star_features import find_stars
 NEIGHBOURHOODS = "neighbourhoods"  # name of the group of columns
 LEAST = 2  # training graphs that must have a neighbourhood that is counted
 MOST = 1024  # neighbourhoods of each number of steps that are counted
-MOST_COUNTS = 1 << 25  # counts in memory; in large collections fewer neighbourhoods are counted
+MOST_COUNTS = 1 << 25  # counts of a fit; in large collections fewer neighbourhoods are counted
 _SPACE = 1 << 53  # neighbourhoods are hashed to so many numbers
 
 
@@ -27,7 +28,7 @@ _SPACE = 1 << 53  # neighbourhoods are hashed to so many numbers
 class NeighbourhoodCounts:
     """How often each graph has each neighbourhood of a vocabulary."""
 
-    counts: NDArray[np.float32]  # log(1 + n) [G, K]
+    counts: sp.csr_array  # log(1 + n) [G, K]
     vocabulary: NDArray[np.int64]  # number of steps and hash of the neighbourhoods [K, 2], ascending
 
 
@@ -53,9 +54,9 @@ def count_neighbourhoods(
             chosen = _choose_frequent(owner[rows], around[rows], most)
         else:
             chosen = vocabulary[vocabulary[:, 0] == step, 1]
-        counts.append(np.log1p(_count(owner, around, chosen, graphs)))
+        counts.append(_count(owner, around, chosen, graphs))
         words.append(np.stack([np.full(len(chosen), step, dtype=np.int64), chosen], 1))
-    return NeighbourhoodCounts(np.concatenate(counts, 1), np.concatenate(words))
+    return NeighbourhoodCounts(sp.csr_array(sp.hstack(counts)), np.concatenate(words))
 
 
 def find_neighbourhoods(graph: Graph, categories: NDArray, steps: int) -> list[NDArray[np.int64]]:
@@ -80,11 +81,12 @@ def _choose_frequent(owner: NDArray, around: NDArray, most: int) -> NDArray[np.i
     return np.sort(values[best[graphs[best] >= LEAST]]).astype(np.int64)
 
 
-def _count(owner: NDArray, around: NDArray, chosen: NDArray, graphs: int) -> NDArray[np.float32]:
-    """Count the nodes of each graph whose neighbourhood is each of the chosen ones `[G, K]`."""
-    if not len(chosen):
-        return np.zeros((graphs, 0), dtype=np.float32)
-    at = np.minimum(np.searchsorted(chosen, around), len(chosen) - 1)
-    there = chosen[at] == around
-    cells = owner[there] * len(chosen) + at[there]
-    return np.bincount(cells, minlength=graphs * len(chosen)).reshape(graphs, len(chosen)).astype(np.float32)
+def _count(owner: NDArray, around: NDArray, chosen: NDArray, graphs: int) -> sp.csr_array:
+    """Return log(1 + n) of the nodes n of each graph whose neighbourhood is each of the chosen ones `[G, K]`."""
+    at = np.searchsorted(chosen, around)
+    there = at < len(chosen)
+    there[there] = chosen[at[there]] == around[there]
+    ones = np.ones(int(there.sum()), dtype=np.float32)
+    counts = sp.csr_array((ones, (owner[there], at[there])), shape=(graphs, len(chosen)))  # equal cells add up
+    counts.data = np.log1p(counts.data)
+    return counts

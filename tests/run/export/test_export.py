@@ -221,6 +221,7 @@ def test_a_run_of_graphs_or_links_becomes_such_a_program(level: str, tmp_path: P
     export_run(tmp_path / "run", check=5)
     run, program = Run.open(tmp_path / "run"), torch.export.load(tmp_path / "run" / "model.pt2")
     assert isinstance(run.predictor, Predictor)
+    assert ("neighbourhoods" in run.metadata["inputs"]["expected"]) == (level == "graph")
     names = [5, 0, 3] if level == "graph" else [(4, 2), (0, 9)]
     _check_program(program, run.predictor, run.task, np.array(names))
     found = program.module()(**make_inputs(run, names))
