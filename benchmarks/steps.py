@@ -31,6 +31,7 @@ KINDS, WIDTHS = ("sparse", "dense"), (64, 256)
 ROUNDS, STEPS = 5, 6  # turns of every process, and steps in each
 EPOCHS = 4  # of a training by `gpm train`, of which the first warms up
 BUSY = "while True: pass"
+BEGIN, END = "<!-- figures of steps -->", "<!-- end of steps -->"
 
 
 def make_steps(kind: str, width: int, threads: int) -> Iterator[float]:
@@ -188,7 +189,39 @@ def main() -> None:
             result["epochs"].append(about | {"now": measure_epochs(kind, width)})
             print("epoch", result["epochs"][-1], flush=True)
     given.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    if set(given.only) == {"steps", "epochs"}:
+        update_page(result)
     print(f"written to {given.out}")
+
+
+def update_page(result: dict[str, Any], path: Path = ROOT / "docs" / "results.md") -> None:
+    """Put the figures between the markers of the page."""
+    before, rest = path.read_text(encoding="utf-8").split(BEGIN)
+    path.write_text(f"{before}{BEGIN}\n{describe(result)}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+
+
+def describe(result: dict[str, Any]) -> str:
+    """Return the figures in words, as the docs show them."""
+    commits = result["commits"]
+    lines = [
+        f"A training step beside one busy process, on {result['machine']['cores']} shared cores ({result['machine']['processor']}), {result['date']}: "
+        f"{result['protocol']}; medians, measured in turn",
+        f"(`python benchmarks/steps.py --before CHECKOUT`, `benchmarks/results/steps.json`; commit {commits['now']}"
+        + (f", before: {commits['before']}" if "before" in commits else "") + ").",
+        "",
+        "| features, width, threads | quiet | busy | before: quiet | before: busy | epoch of `gpm train`, busy / quiet |",
+        "|---|---|---|---|---|---|",
+    ]  # fmt: skip
+    epochs = {(row["features"], row["width"], row["threads"]): row["now"]["ratio"] for row in result["epochs"]}
+    for row in result["steps"]:
+        key = row["features"], row["width"], row["threads"]
+        now, before = row["now"], row.get("before")
+        earlier = f"{before['quiet_ms']:.0f} ms | {before['ratio']:.2f}x" if before else " | "
+        epoch = f"{epochs[key]:.2f}x" if key in epochs else ""
+        lines.append(
+            f"| {key[0]}, {key[1]}, {key[2]} | {now['quiet_ms']:.0f} ms | {now['ratio']:.2f}x | {earlier} | {epoch} |"
+        )
+    return "\n".join(lines)
 
 
 def find_commit(checkout: Path) -> str:
