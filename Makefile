@@ -96,6 +96,7 @@ bench-explain: setup
 # Hours of training on one core: plain gpm train beside other models on many datasets; a second call resumes the first.
 bench-board: setup
 	@OMP_NUM_THREADS=1 $(BIN)/python benchmarks/board.py run
+	@OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fraud.py
 	@$(BIN)/python benchmarks/board.py table
 
 .venv/.docs-ready: .venv/.ready
