@@ -188,7 +188,7 @@ def share_out(function: Callable[..., Any], pieces: Sequence[tuple[Any, ...]]) -
     count = _workers.get() or torch.get_num_threads()
     with alone():
         mode = torch.inference_mode if torch.is_inference_mode_enabled() else torch.no_grad
-        shared = _SharedPieces(function, pieces, mode, min(count, len(pieces)) - 1)
+        shared = _SharedPieces(function, pieces, mode, count)
         try:
             yield from (shared.get(index) for index in range(len(pieces)))
         finally:
@@ -199,10 +199,10 @@ class _SharedPieces:
     """Pieces of work that the calling thread and helpers take one after another, and their results."""
 
     def __init__(
-        self, function: Callable[..., Any], pieces: Sequence[Any], mode: Callable[[], Any], helpers: int
+        self, function: Callable[..., Any], pieces: Sequence[Any], mode: Callable[[], Any], threads: int
     ) -> None:
-        self.function, self.pieces, self.mode, self.wanted = function, pieces, mode, helpers
-        self.ahead, self.cast = helpers + AHEAD, _is_cast()
+        self.function, self.pieces, self.mode, self.threads = function, pieces, mode, threads
+        self.wanted, self.ahead, self.cast = min(threads, len(pieces)) - 1, threads + AHEAD, _is_cast()
         self.changed = threading.Condition()
         self.taken = self.given = self.helping = 0  # pieces taken, results given out, helpers at work
         self.results: dict[int, tuple[Any, BaseException | None]] = {}
@@ -241,7 +241,7 @@ class _SharedPieces:
             missing = self.wanted - self.helping if self._has_room() else 0
             self.helping += missing
         for _ in range(missing):
-            self.helpers.append(_find_pool(os.getpid(), self.wanted).submit(self._help))
+            self.helpers.append(_find_pool(os.getpid(), self.threads - 1).submit(self._help))
 
     def _help(self) -> None:
         while (index := self._take(helps=True)) is not None:

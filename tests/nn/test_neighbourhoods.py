@@ -22,6 +22,7 @@ from gpm.nn.neighbourhoods import NEIGHBOURHOODS, count_neighbourhoods, find_nei
 from tests.nn.test_star_features import coloured_graphs, describe_star
 
 STEPS = 3
+OPTIONS = Config(neighbourhoods=STEPS, linear=True)
 SMALL: dict[str, Any] = {
     "preset": "plain", "width": 8, "heads": 2, "lengths": [0, 1, 2], "patterns": 6, "pool": 12, "epochs": 2,
     "linear": True, "split": "50/30/20", "neighbourhoods": 2, "expected": 1, "quiet": True, "device": "cpu",
@@ -57,12 +58,14 @@ def test_two_nodes_have_the_same_neighbourhood_if_and_only_if_all_around_them_is
 def test_counts_are_those_of_the_nodes_of_each_graph() -> None:
     graph = _rings([4, 6, 5, 7, 6, 4])
     hashes = find_neighbourhoods(graph, graph.x, STEPS)
-    found = count_neighbourhoods(graph, hashes)
+    found = count_neighbourhoods(graph, OPTIONS)
     assert graph.graph_ptr is not None
     for g, (first, last) in enumerate(zip(graph.graph_ptr, graph.graph_ptr[1:], strict=False)):
         for column, (steps, code) in enumerate(found.vocabulary):
             count = (hashes[steps - 1][first:last] == code).sum()
             assert found.counts.toarray()[g, column] == pytest.approx(np.log1p(count))
+    for (steps, code), example in zip(found.vocabulary, found.examples, strict=True):
+        assert example == np.flatnonzero(hashes[steps - 1] == code)[0]
 
 
 def test_the_most_frequent_of_the_training_graphs_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,24 +74,25 @@ def test_the_most_frequent_of_the_training_graphs_are_counted(monkeypatch: pytes
     assert graph.graph_ptr is not None
     seen = np.arange(graph.graph_ptr[4])
     hashes = find_neighbourhoods(graph, graph.x, STEPS)
-    found = count_neighbourhoods(graph, hashes, seen)
+    found = count_neighbourhoods(graph, OPTIONS, seen)
     for steps, code in found.vocabulary:
         graphs = np.searchsorted(graph.graph_ptr, np.flatnonzero(hashes[steps - 1][seen] == code), side="right")
         assert len(set(graphs)) >= neighbourhoods.LEAST
     other = replace(graph, x=np.where(np.arange(len(graph.x))[:, None] < len(seen), graph.x, 5))  # type: ignore[arg-type]
-    changed = count_neighbourhoods(other, find_neighbourhoods(other, other.x, STEPS), seen)
+    changed = count_neighbourhoods(other, OPTIONS, seen)
     np.testing.assert_array_equal(changed.vocabulary, found.vocabulary)
     np.testing.assert_array_equal(changed.counts.toarray()[:4], found.counts.toarray()[:4])
     monkeypatch.setattr(neighbourhoods, "MOST_COUNTS", 6 * STEPS * 2)
-    assert count_neighbourhoods(graph, hashes, seen).counts.shape == (6, 2 * STEPS)
+    assert count_neighbourhoods(graph, OPTIONS, seen).counts.shape == (6, 2 * STEPS)
 
 
 def test_a_graph_has_the_same_counts_alone_as_in_its_collection() -> None:
     graph = _rings([4, 6, 5, 7])
-    whole = count_neighbourhoods(graph, find_neighbourhoods(graph, graph.x, 2))
+    whole = count_neighbourhoods(graph, OPTIONS)
     alone = _rings([4, 6, 5, 7][:1])
-    again = count_neighbourhoods(alone, find_neighbourhoods(alone, alone.x, 2), vocabulary=whole.vocabulary)
+    again = count_neighbourhoods(alone, OPTIONS, vocabulary=whole.vocabulary)
     np.testing.assert_array_equal(again.counts.toarray()[0], whole.counts.toarray()[0])
+    np.testing.assert_array_equal(again.examples >= 0, whole.counts.toarray()[0] > 0)
 
 
 def test_without_a_frequent_neighbourhood_there_is_no_group() -> None:

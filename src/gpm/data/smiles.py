@@ -35,6 +35,13 @@ _BONDS: _Columns = (
     ("GetStereo", "BondStereo", ("STEREONONE", "STEREOZ", "STEREOE", "STEREOCIS", "STEREOTRANS", "STEREOANY")),
     ("GetIsConjugated", "", range(2)),
 )
+_SYMBOLS = (
+    "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr Nb "
+    "Mo Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce Pr Nd Pm Sm Eu Gd Tb Dy Ho Er Tm Yb Lu Hf Ta W Re Os Ir Pt Au "
+    "Hg Tl Pb Bi Po At Rn Fr Ra Ac Th Pa U Np Pu Am Cm Bk Cf Es Fm Md No Lr Rf Db Sg Bh Hs Mt Ds Rg Cn Nh Fl Mc Lv Ts "
+    "Og"
+)
+ELEMENTS = (*_SYMBOLS.split(), "*")  # categories of atoms by their first column
 _ATOM_NAMES = (
     "element", "chirality", "degree", "charge", "hydrogens", "radical electrons", "hybridisation", "aromatic",
     "in a ring",
@@ -50,14 +57,15 @@ DESCRIPTORS = (
 )  # fmt: skip
 
 
-def name_atoms() -> list[str]:
-    """Return the names of all categories of atoms, column after column: "element 6", "hydrogens 2", "aromatic: yes"."""
-    named = []
-    for name, (_, _, values), size in zip(_ATOM_NAMES, _ATOMS, ATOM_SIZES, strict=True):
-        plain = [str(value).removeprefix("CHI_").lower().replace("_", " ") for value in values]
-        plain = ["no", "yes"] if values == range(2) else plain
-        mark = ": " if values == range(2) else " "
-        named += [f"{name}{mark}{value}" for value in [*plain, "other"][:size]]
+def name_atoms() -> list[list[str]]:
+    """Return the names of the categories of atoms, by column: "element C", "hydrogens 2", "aromatic: yes"."""
+    named = [[f"{_ATOM_NAMES[0]} {symbol}" for symbol in ELEMENTS]]
+    for name, (_, _, values), size in list(zip(_ATOM_NAMES, _ATOMS, ATOM_SIZES, strict=True))[1:]:
+        if values == range(2):
+            named.append([f"{name}: no", f"{name}: yes"])
+        else:
+            plain = (str(value).removeprefix("CHI_").lower().replace("_", " ") for value in values)
+            named.append([f"{name} {value}" for value in (*plain, "other")][:size])
     return named
 
 

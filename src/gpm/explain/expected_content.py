@@ -6,10 +6,8 @@ training split. Wide features are read through a projection; their contributions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,10 +21,9 @@ from gpm.data.smiles import ATOM_SIZES, name_atoms
 from gpm.data.smiles import DESCRIPTORS as MOLECULE
 from gpm.explain.bag import Bag
 from gpm.explain.explanation import Column
-from gpm.explain.node_types import ELEMENTS, find_kinds
-from gpm.graph.graph import Graph
+from gpm.explain.node_types import find_kinds
 from gpm.inference.opened import OpenedRun
-from gpm.nn.expected_table import LABELS, POSITION, STEP, STRUCTURE, STRUCTURE_STEPS, hash_neighbourhoods
+from gpm.nn.expected_table import LABELS, POSITION, STEP, STRUCTURE, STRUCTURE_STEPS, ExpectedTable
 from gpm.nn.graph_columns import DESCRIPTORS, SIZE, SIZES, SPREAD
 from gpm.nn.neighbourhoods import NEIGHBOURHOODS
 from gpm.nn.predictor import evaluating
@@ -41,7 +38,6 @@ SHOWN = 8  # columns of a pattern in an explanation
 LOG = " (log)"  # in names of columns that hold log(1 + x)
 SPOKEN = 3  # columns that its text names
 LEAST = 0.1  # of the largest contribution; smaller ones are not named
-_hashes: WeakKeyDictionary[Graph, list[NDArray]] = WeakKeyDictionary()  # neighbourhoods of the nodes of a graph
 
 
 @dataclass(frozen=True)
@@ -102,10 +98,11 @@ def find_contents(
             names = list(PAIR_COLUMNS)
         elif name == SIZE:
             names = _name_sizes(run, bag, len(mine))
-        elif name != NEIGHBOURHOODS:
+        elif name == NEIGHBOURHOODS:
+            names = _name_neighbourhoods(run, bag)
+        else:
             names = _name_others(outputs, name, len(mine))
-        find_name = _name_neighbourhoods(run, bag) if name == NEIGHBOURHOODS else names.__getitem__
-        columns = _choose(find_name, mine, average, slope)
+        columns = _choose(names, mine, average, slope)
         contents[name] = Content(_speak(run, name, mine, columns, outputs), columns)
     return contents
 
@@ -165,22 +162,19 @@ def _spread(run: OpenedRun, instances: NDArray) -> NDArray[np.float64]:
     return weights
 
 
-def _choose(find_name: Callable[[int], str], values: NDArray, average: NDArray, slopes: NDArray) -> tuple[Column, ...]:
+def _choose(names: list[str], values: NDArray, average: NDArray, slopes: NDArray) -> tuple[Column, ...]:
     """Return the columns that contribute most, the largest first."""
     contributed = np.nan_to_num(slopes * (values - average))
     order = np.argsort(-np.abs(contributed), kind="stable")[:SHOWN]
     return tuple(
-        Column(find_name(int(i)), float(f"{values[i]:.4g}"), float(f"{average[i]:.4g}"), float(contributed[i]))
+        Column(names[i], float(f"{values[i]:.4g}"), float(f"{average[i]:.4g}"), float(contributed[i]))
         for i in order if contributed[i]
     )  # fmt: skip
 
 
 def _name_features(run: OpenedRun, sizes: list[int], width: int) -> list[str]:
     if isinstance(run.data, GraphData) and run.data.lines is not None and len(sizes) == len(ATOM_SIZES):
-        atoms = iter(name_atoms())  # of a table of molecules
-        columns = [list(islice(atoms, size)) for size in ATOM_SIZES]
-        columns[0] = [f"element {symbol}" for symbol in ELEMENTS]
-        return [name for column, size in zip(columns, sizes, strict=True) for name in column[:size]]
+        return [name for column, size in zip(name_atoms(), sizes, strict=True) for name in column[:size]]
     names = name_columns(run.config.data, run.folder, len(sizes) or width)
     return [f"{name} = {i}" for name, n in zip(names, sizes, strict=True) for i in range(n)] if sizes else names
 
@@ -193,29 +187,27 @@ def _name_sizes(run: OpenedRun, bag: Bag, width: int) -> list[str]:
     return [*SIZES, *(f"sum of {name}" for name in (_name_features(run, expected_sizes(bag), count) if count else ()))]
 
 
-def _name_neighbourhoods(run: OpenedRun, bag: Bag) -> Callable[[int], str]:
-    """Return a function that names a counted neighbourhood by the node in its middle and those around it."""
-    model, graph = bag.predictor.model, bag.predictor.tokenizer.graph
-    assert model.expected is not None
-    vocabulary = model.expected.vocabulary.cpu().numpy()
-    if graph not in _hashes:
-        _hashes[graph] = hash_neighbourhoods(model.options, graph)
-    found = _hashes[graph]
-    kinds = find_kinds(run.data, "" if run.other else run.config.data) if model.options.features == "auto" else None
-
-    def name(column: int) -> str:
-        steps, code = vocabulary[column].tolist()
-        nodes = np.flatnonzero(found[steps - 1] == code)
+def _name_neighbourhoods(run: OpenedRun, bag: Bag) -> list[str]:
+    """Name the counted neighbourhoods by the node in the middle and those around it."""
+    table, graph = bag.predictor.expected, bag.predictor.tokenizer.graph
+    assert isinstance(table, ExpectedTable)
+    assert table.counted is not None
+    own = bag.predictor.model.options.features == "auto"  # else categories are not those of the features
+    kinds = find_kinds(run.data, "" if run.other else run.config.data) if own else None
+    names = []
+    for (steps, _), centre in zip(table.counted.vocabulary.tolist(), table.counted.examples.tolist(), strict=True):
         far = "" if steps == 1 else f" within {steps} steps"
-        if not len(nodes):
-            return f"a neighbourhood{far or ' of 1 step'} that is not in this data{LOG}"
-        centre, *around = [int(nodes[0]), *map(int, graph.neighbors(int(nodes[0])))]
-        types = kinds and kinds.of_node([centre, *around])
-        if not types or not all(types):
-            return f"number of nodes with {len(around)} neighbour{'s' * (len(around) != 1)}{far}, of one kind{LOG}"
-        return f"number of {types[0]}({','.join(sorted(types[1:]))}){far}{LOG}"
-
-    return name
+        around = [] if centre < 0 else graph.neighbors(centre).tolist()
+        types = kinds.of_node([centre, *around]) if kinds and centre >= 0 else []
+        if centre < 0:
+            names.append(f"number of nodes with a neighbourhood{far} that is not in this data{LOG}")
+        elif types and all(types):
+            names.append(f"number of {types[0]}({','.join(sorted(types[1:]))}){far}{LOG}")
+        else:
+            names.append(
+                f"number of nodes of one kind with {len(around)} neighbour{'s' * (len(around) != 1)}{far}{LOG}"
+            )
+    return names
 
 
 def _name_others(outputs: Sequence[str], name: str, width: int) -> list[str]:

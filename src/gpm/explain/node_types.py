@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gpm.data.catalog import CATALOG, spell
 from gpm.data.graph_data import GraphData
+from gpm.data.smiles import ELEMENTS
 from gpm.data.sources import TaskData
 from gpm.explain.chemistry import find_centre, name_chemical
 from gpm.graph.coerce import Features
@@ -21,19 +22,12 @@ from gpm.graph.folder import HEADER
 from gpm.graph.graph import Graph
 from gpm.patterns.shape_names import name_shape
 
-_SYMBOLS = (
-    "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr Nb "
-    "Mo Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce Pr Nd Pm Sm Eu Gd Tb Dy Ho Er Tm Yb Lu Hf Ta W Re Os Ir Pt Au "
-    "Hg Tl Pb Bi Po At Rn Fr Ra Ac Th Pa U Np Pu Am Cm Bk Cf Es Fm Md No Lr Rf Db Sg Bh Hs Mt Ds Rg Cn Nh Fl Mc Lv Ts "
-    "Og"
-)
 _ZINC_SYMBOLS = "C O N F C S Cl O N Br N N N N S I P O N O S P P C P S C P"  # charges and hydrogens left out
 _MUTAG_SYMBOLS = "C N O F I Cl Br"
 _BONDS = ("single", "double", "triple", "aromatic")
 # Names of the categories of atoms and of bonds, by who numbered them; "*" is an atom of no known element.
-ELEMENTS = (*_SYMBOLS.split(), "*")
 _OGB = ELEMENTS, _BONDS
-_PYG = ("*", *_SYMBOLS.split()), ("", *_BONDS[:3], *[""] * 8, "aromatic")
+_PYG = (ELEMENTS[-1], *ELEMENTS[:-1]), ("", *_BONDS[:3], *[""] * 8, "aromatic")
 _ZINC = tuple(_ZINC_SYMBOLS.split()), ("", *_BONDS[:3])
 _MUTAG = tuple(_MUTAG_SYMBOLS.split()), ("aromatic", *_BONDS[:3])
 _MOST_TYPES = 64

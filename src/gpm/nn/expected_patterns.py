@@ -111,8 +111,8 @@ class ExpectedPatterns(nn.Module):
         self.scale.copy_(torch.where(constant, 0.0, 1 / spread))
         if table.projection is not None:
             self.projection.copy_(torch.from_numpy(table.projection))
-        if table.vocabulary is not None and len(table.vocabulary):
-            self.vocabulary.copy_(torch.from_numpy(table.vocabulary))
+        if table.counted is not None:
+            self.vocabulary.copy_(torch.from_numpy(table.counted.vocabulary))
         if self.gain is None or answers is None:
             return table
         return self._fit_linear(table, answers)

@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -17,12 +16,11 @@ from gpm.config import ModelOptions
 from gpm.errors import GpmError
 from gpm.graph.graph import Graph
 from gpm.nn.feature_rows import convert, freeze_tensor, share_array, thaw_tensor
-from gpm.nn.feature_table import InputSpec, choose_features
+from gpm.nn.feature_table import InputSpec
 from gpm.nn.graph_columns import describe_graphs
-from gpm.nn.neighbourhoods import NEIGHBOURHOODS, count_neighbourhoods, find_neighbourhoods
+from gpm.nn.neighbourhoods import NEIGHBOURHOODS, NeighbourhoodCounts, count_neighbourhoods
 from gpm.nn.positional.eigenvector_cache import digest_array, digest_edges, keep_columns
 from gpm.nn.positional.encodings import embed_laplacian
-from gpm.nn.star_features import as_categories
 from gpm.nn.step_columns import asked_bags, find_steps
 from gpm.patterns.known_labels import label_means
 from gpm.patterns.structure import COLUMNS, describe_structure
@@ -59,8 +57,7 @@ class ExpectedTable:
     sizes: tuple[int, ...] = ()  # categories in each column of the node features, if that is their form
     projection: NDArray[np.float32] | None = None  # of the node features [columns, k]; None if they are narrow
     bags: bool = False  # the node features are bags of words
-    vocabulary: NDArray[np.int64] | None = None  # neighbourhoods that are counted in graphs [K, 2]
-    counts: sp.csr_array | None = None  # their group, the last one, is not in `values` either [I, K]
+    counted: NeighbourhoodCounts | None = None  # the last group, which is not in `values` either
     correction: Tensor | None = None  # what to add to the linear part of training instances (I, C)
     means: Tensor | None = (
         None  # the first groups, if they are too large for memory: mapped from disk (steps + 1, I, k)
@@ -88,7 +85,7 @@ class ExpectedTable:
         even: tuple[str, ...] = ()
         sizes: list[int] = []
         on_disk: NDArray | None = None
-        projection, vocabulary = kept.get("projection"), kept.get("vocabulary")
+        projection, vocabulary, counted = kept.get("projection"), kept.get("vocabulary"), None
         bags = False
         if options.expected and graph.x is not None and options.features == "auto":
             known = None if inputs is None else inputs.expected_sizes
@@ -108,20 +105,18 @@ class ExpectedTable:
             parts.append((STRUCTURE, np.concatenate(columns, axis=1)))
         if options.position and level == "node":
             parts.append((POSITION, embed_laplacian(graph, options.position)))
-        counting, counted = level == "graph" and options.neighbourhoods > 0, None
+        counting = level == "graph" and options.neighbourhoods > 0
         if not (parts or counting or (inputs and inputs.expected)) and descriptors is None:
             return None
         if level == "graph":
             wanted = () if inputs is None else inputs.expected
             parts = describe_graphs(graph, parts, descriptors, wanted, summed=f"{STEP} 0", spread=STRUCTURE)
             if counting and (inputs is None or vocabulary is not None):
-                counted = count_neighbourhoods(graph, hash_neighbourhoods(options, graph), seen, vocabulary)
-                vocabulary = counted.vocabulary
+                counted = count_neighbourhoods(graph, options, seen, vocabulary)
         groups = tuple((name, values.shape[1]) for name, values in parts)
-        counts = None
-        if counted is not None and len(counted.vocabulary):
+        counted = counted if counted is not None and len(counted.vocabulary) else None
+        if counted is not None:
             groups, even = (*groups, (NEIGHBOURHOODS, len(counted.vocabulary))), (*even, NEIGHBOURHOODS)
-            counts = counted.counts
         if inputs is not None:
             check_groups(groups, inputs)
         held = [values for _, values in parts[0 if on_disk is None else len(on_disk) :]]
@@ -129,7 +124,7 @@ class ExpectedTable:
         values = np.concatenate([np.zeros((count, 0), np.float32), *held], axis=1, dtype=np.float32)
         means = None if on_disk is None else share_array(on_disk, np.float32, "cpu")
         rows = share_array(values, np.float32, "cpu")
-        return cls(rows, groups, even, tuple(sizes), projection, bags, vocabulary, counts, means=means)
+        return cls(rows, groups, even, tuple(sizes), projection, bags, counted, means=means)
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"means": convert(self.means, freeze_tensor)}
@@ -142,8 +137,8 @@ class ExpectedTable:
         ids = instances if isinstance(instances, Tensor) else torch.from_numpy(np.array(instances))
         parts = [] if self.means is None else [*self.means[:, ids]]
         parts.append(self.values[ids])
-        if self.counts is not None:
-            parts.append(torch.from_numpy(self.counts[ids.numpy()].toarray()))
+        if self.counted is not None:
+            parts.append(torch.from_numpy(self.counted.counts[ids.numpy()].toarray()))
         return parts[0] if len(parts) == 1 else torch.cat(parts, 1)
 
     def take_training(self, instances: Tensor, seed: int, turn: int) -> tuple[Tensor, Tensor | None]:
@@ -168,17 +163,6 @@ class ExpectedTable:
 
     def corrected(self, correction: Tensor) -> ExpectedTable:
         return replace(self, correction=correction)
-
-
-def hash_neighbourhoods(options: ModelOptions, graph: Graph) -> list[NDArray[np.int64]]:
-    """Return the hash of the neighbourhood of every node `[N]`, for each number of steps that the options name."""
-    try:
-        categories = as_categories(choose_features(graph, options.features, stars=True))
-    except GpmError:
-        raise GpmError(
-            "Neighbourhoods are made of categories, but the node features are numbers; leave out --neighbourhoods."
-        ) from None
-    return find_neighbourhoods(graph, categories, options.neighbourhoods)
 
 
 def _spread_labels(graph: Graph, answers: Answers | None) -> NDArray[np.float32]:

@@ -7,15 +7,17 @@ here they are counted exactly. The counts are inputs of the linear part of a mod
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from gpm.config import ModelOptions
+from gpm.errors import GpmError
 from gpm.graph.graph import Graph
-from gpm.nn.star_features import find_stars
+from gpm.nn.feature_table import choose_features
+from gpm.nn.star_features import as_categories, find_stars
 
 NEIGHBOURHOODS = "neighbourhoods"  # name of the group of columns
 LEAST = 2  # training graphs that must have a neighbourhood that is counted
@@ -30,33 +32,47 @@ class NeighbourhoodCounts:
 
     counts: sp.csr_array  # log(1 + n) [G, K]
     vocabulary: NDArray[np.int64]  # number of steps and hash of the neighbourhoods [K, 2], ascending
+    examples: NDArray[np.int64]  # a node that has each of them, -1 if there is none [K]
 
 
 def count_neighbourhoods(
-    graph: Graph, hashes: Sequence[NDArray], seen: NDArray | None = None, vocabulary: NDArray | None = None
+    graph: Graph, options: ModelOptions, seen: NDArray | None = None, vocabulary: NDArray | None = None
 ) -> NeighbourhoodCounts:
     """Count neighbourhoods in every graph.
 
     Args:
         graph: A collection, or one graph.
-        hashes: Neighbourhoods of the nodes `[N]` of 1, 2, ... steps, see `find_neighbourhoods`.
+        options: Options of the model: which features are read, and how far neighbourhoods reach.
         seen: Nodes of the training split, where the neighbourhoods to count are found. Default: all nodes.
         vocabulary: Neighbourhoods that a trained model counts. Default: those that are frequent in the training split.
     """
+    try:
+        categories = as_categories(choose_features(graph, options.features, stars=True))
+    except GpmError:
+        raise GpmError(
+            "Neighbourhoods are made of categories, but the node features are numbers; leave out --neighbourhoods."
+        ) from None
+    hashes = find_neighbourhoods(graph, categories, options.neighbourhoods)
     pointer = np.array([0, graph.num_nodes]) if graph.graph_ptr is None else np.asarray(graph.graph_ptr)
     graphs = len(pointer) - 1
     owner = np.repeat(np.arange(graphs), np.diff(pointer))
     most = min(MOST, max(1, MOST_COUNTS // max(1, graphs * len(hashes))))
     rows = slice(None) if seen is None else seen
-    counts, words = [], []
+    counts, words, examples = [], [], []
     for step, around in enumerate(hashes, 1):
         if vocabulary is None:
             chosen = _choose_frequent(owner[rows], around[rows], most)
         else:
             chosen = vocabulary[vocabulary[:, 0] == step, 1]
-        counts.append(_count(owner, around, chosen, graphs))
+        at = np.searchsorted(chosen, around)
+        nodes = np.flatnonzero(at < len(chosen))
+        nodes = nodes[chosen[at[nodes]] == around[nodes]]  # that have one of the chosen
+        counts.append(_count(owner[nodes], at[nodes], (graphs, len(chosen))))
+        example = np.full(len(chosen), -1, dtype=np.int64)
+        example[at[nodes[::-1]]] = nodes[::-1]  # the first of each
+        examples.append(example)
         words.append(np.stack([np.full(len(chosen), step, dtype=np.int64), chosen], 1))
-    return NeighbourhoodCounts(sp.csr_array(sp.hstack(counts)), np.concatenate(words))
+    return NeighbourhoodCounts(sp.csr_array(sp.hstack(counts)), np.concatenate(words), np.concatenate(examples))
 
 
 def find_neighbourhoods(graph: Graph, categories: NDArray, steps: int) -> list[NDArray[np.int64]]:
@@ -81,12 +97,8 @@ def _choose_frequent(owner: NDArray, around: NDArray, most: int) -> NDArray[np.i
     return np.sort(values[best[graphs[best] >= LEAST]]).astype(np.int64)
 
 
-def _count(owner: NDArray, around: NDArray, chosen: NDArray, graphs: int) -> sp.csr_array:
-    """Return log(1 + n) of the nodes n of each graph whose neighbourhood is each of the chosen ones `[G, K]`."""
-    at = np.searchsorted(chosen, around)
-    there = at < len(chosen)
-    there[there] = chosen[at[there]] == around[there]
-    ones = np.ones(int(there.sum()), dtype=np.float32)
-    counts = sp.csr_array((ones, (owner[there], at[there])), shape=(graphs, len(chosen)))  # equal cells add up
+def _count(owner: NDArray, chosen: NDArray, shape: tuple[int, int]) -> sp.csr_array:
+    """Return log(1 + n) of how often each pair of a graph and a neighbourhood occurs `[G, K]`."""
+    counts = sp.csr_array((np.ones(len(owner), dtype=np.float32), (owner, chosen)), shape=shape)  # equal pairs add up
     counts.data = np.log1p(counts.data)
     return counts
