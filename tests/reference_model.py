@@ -77,7 +77,7 @@ class ReferenceModel:
         if summed and patterns.sizes is not None:
             pooled = pooled * patterns.sizes[:, None] / self.model.size
         logits = self.model.head(pooled)
-        return Output(logits if self.model.expected is None else logits + self.add_linear(patterns), pooled, weights)
+        return Output(logits if self.model.expected is None else self.add_linear(logits, patterns), pooled, weights)
 
     def find_labels(self, patterns: Patterns, table: FeatureTable) -> Tensor:
         """The known label at every position `[B, M, S, c]`: zeros past the end, and where a node is the instance."""
@@ -111,13 +111,16 @@ class ReferenceModel:
             first += size
         return torch.stack(tokens, 1)
 
-    def add_linear(self, patterns: Patterns) -> Tensor:
-        """The linear part `[B, C]`."""
+    def add_linear(self, logits: Tensor, patterns: Patterns) -> Tensor:
+        """Logits `[B, C]` with the linear part."""
         expected = self.model.expected
         assert expected is not None
+        if expected.linear == "none":
+            return logits
+        linear = self.standardise(patterns) @ expected.weight + expected.intercept
         if expected.gain is None:
-            return torch.zeros(())
-        return expected.gain * (self.standardise(patterns) @ expected.weight + expected.intercept)
+            return (1 - expected.share) * logits + expected.share * linear
+        return logits + expected.gain * linear
 
     def map_inputs(self, walks: Tensor, crossed: Tensor, table: FeatureTable) -> Tensor:
         """`[x || e || pe] W + b` at every position: `[W, S, d]`."""

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields
 from numbers import Integral, Real
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from gpm.errors import GpmError, nearest
@@ -26,10 +27,17 @@ _log = logging.getLogger("gpm")
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def option(default: Any, help: str, low: float | None = None, high: float | None = None) -> Any:  # noqa: A002
-    """Declare an option: its default, its help text and, for a number, the range it must lie in."""
+def option(
+    default: Any,
+    help: str,  # noqa: A002
+    low: float | None = None,
+    high: float | None = None,
+    *,
+    earlier: Mapping[Any, Any] = MappingProxyType({}),
+) -> Any:
+    """Declare an option: its default, its help text, the range of a number, and values of earlier versions."""
     made = {"default_factory": lambda: list(default)} if isinstance(default, list) else {"default": default}
-    return field(metadata={"help": help, "low": low, "high": high}, **made)
+    return field(metadata={"help": help, "low": low, "high": high, "earlier": earlier}, **made)
 
 
 @dataclass(frozen=True)
@@ -38,7 +46,9 @@ class Options:
 
     def __post_init__(self) -> None:
         for name, (entry, hint) in declared(type(self)).items():
-            value, low, high = _checked(name, getattr(self, name), hint), entry.metadata["low"], entry.metadata["high"]
+            value, earlier = getattr(self, name), entry.metadata["earlier"]
+            value = _checked(name, earlier.get(value, value) if earlier else value, hint)
+            low, high = entry.metadata["low"], entry.metadata["high"]
             if value is not None and low is not None and not low <= value <= (math.inf if high is None else high):
                 must = f"be at least {low}" if high is None else f"lie between {low} and {high}"
                 raise GpmError(f"{name} must {must}, got {value}.")
@@ -130,11 +140,11 @@ class ModelOptions(Options):
         False, "Add a token with properties of a molecule that RDKit computes from its SMILES, such as weight, logP "
         "and polar surface. For molecules given as SMILES.",
     )  # fmt: skip
-    linear: bool = option(
-        False,
-        "Add a linear model of the expected patterns to the logits. It is fitted in closed form before training. "
-        "For nodes and graphs.",
-    )
+    linear: Literal["none", "base", "blend"] = option(
+        "none", "Linear model of the expected patterns, fitted in closed form: base (added to the logits; training "
+        "starts from it) or blend (mixed with the trained model; the validation split chooses the share). For nodes "
+        "and graphs.", earlier={True: "base", False: "none"},
+    )  # fmt: skip
     readout: Literal["mean", "class", "sum"] = option(
         "mean", "Readout of an instance: the mean of its patterns, a learned class token (whose attention weighs the "
         "patterns), or, for graphs, the mean times the number of nodes (sum).",

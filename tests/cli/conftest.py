@@ -13,7 +13,7 @@ from gpm.cli.main import main
 
 SMALL = [
     "--width", "8", "--heads", "2", "--lengths", "0", "1", "2", "--patterns", "6", "--pool", "12", "--epochs", "1",
-    "--quiet", "--device", "cpu", "--linear", "false",
+    "--quiet", "--device", "cpu", "--linear", "none",
 ]  # fmt: skip
 
 

@@ -72,7 +72,7 @@ def test_where_no_walk_counts_the_overview_is_a_table(
     """As in a run that keeps the linear model it begins with."""
     run = tmp_path / "run"
     assert (
-        main(["train", str(trained.parent / "ring"), "--out", str(run), *SMALL, "--lr", "0", "--linear", "true"]) == 0
+        main(["train", str(trained.parent / "ring"), "--out", str(run), *SMALL, "--lr", "0", "--linear", "base"]) == 0
     )
     capsys.readouterr()
     assert main(["explain", str(run), "--all", "--device", "cpu"]) == 0

@@ -17,7 +17,7 @@ from gpm.tasks import ClassTask, LinkTask, Task, ValueTask
 from tests.nn.test_model import POINTER, make_graph
 
 SMALL: dict[str, Any] = {"width": 8, "heads": 2, "lengths": [0, 1, 3], "patterns": 6, "pool": 24, "dropout": 0.5}
-EXPECTED: dict[str, Any] = {"expected": 2, "structure": True, "linear": True}
+EXPECTED: dict[str, Any] = {"expected": 2, "structure": True, "linear": "base"}
 LONELY = 38  # a node without edges
 CLASSES, LABELS = ClassTask([0, 10, 20], False, "accuracy"), ClassTask([0, 1, 2], True, "roc_auc")
 LINKS, VALUES = LinkTask("roc_auc"), ValueTask("mae", [5.0, -2.0, 0.0], [10.0, 0.5, 1.0])

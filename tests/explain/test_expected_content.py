@@ -29,7 +29,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Run:
     words[np.arange(NODES), np.arange(NODES) % 3] = 1
     edges, _ = weighted_edges()
     graph = Graph.from_edges(edges, NODES, x=sp.csr_array(words), y=np.arange(NODES) % 3, undirected=True)
-    return train_small(graph, tmp_path_factory.mktemp("wide") / "run", expected=2, labels="on", linear=True)
+    return train_small(graph, tmp_path_factory.mktemp("wide") / "run", expected=2, labels="on", linear="base")
 
 
 def _contents(run: Run, node: int, target: int = 0) -> Any:

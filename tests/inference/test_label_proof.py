@@ -18,7 +18,7 @@ from gpm.patterns.tokenizer import Patterns
 NODES = 60
 SMALL: dict[str, Any] = {
     "width": 8, "heads": 2, "lengths": [0, 1, 4], "patterns": 6, "pool": 24, "batch": 16, "epochs": 2, "labels": "on",
-    "expected": 1, "split": "50/25/25", "linear": False,
+    "expected": 1, "split": "50/25/25", "linear": "none",
 }  # fmt: skip
 
 

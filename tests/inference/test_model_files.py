@@ -28,7 +28,10 @@ CHANGES: dict[str, list[dict[str, Any]]] = {
         {"parameters": "many"}, {"data_digest": 7}, {"weights": [1.0]}, {"weights": [[1.0]]}, {"focal": -1},
         {"positive": 2}, {"threshold": 0.3}, {"threshold": 1},
     ],
-    "values": [{"mean": [1e301]}, {"mean": []}, {"scale": [0]}, {"scale": [1, 2]}, {"mean": ["1"]}],
+    "values": [
+        {"mean": [1e301]}, {"mean": []}, {"scale": [0]}, {"scale": [1, 2]}, {"low": [0, 1]}, {"low": [2], "high": [1]},
+        {"mean": ["1"]},
+    ],
     "links": [{"protocol": "lax"}],
 }  # fmt: skip
 

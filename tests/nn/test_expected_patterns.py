@@ -16,7 +16,7 @@ from tests.nn.test_model import make_graph as make_any
 from tests.reference_model import ReferenceModel
 
 OPTIONS = {
-    "expected": 2, "labels": "on", "structure": True, "position": 4, "linear": True, "width": 8, "heads": 2,
+    "expected": 2, "labels": "on", "structure": True, "position": 4, "linear": "base", "width": 8, "heads": 2,
     "lengths": [0, 1, 2], "patterns": 6, "pool": 12,
 }  # fmt: skip
 
@@ -105,6 +105,22 @@ def test_training_begins_at_the_linear_model() -> None:
     torch.testing.assert_close(said, wanted, rtol=1e-4, atol=1e-5)
 
 
+def test_a_blend_lies_between_the_network_and_its_linear_part() -> None:
+    """Share 0 is the model without a linear part, bit for bit; share 1 is the linear part alone."""
+    nodes = np.arange(NODES)
+    alone, mixed = build(linear="none"), build(linear="blend")
+    assert (alone.linear_share, alone.linear_logits(nodes)) == (None, None)
+    assert mixed.linear_share == 0
+    network, linear = alone.logits(nodes), mixed.linear_logits(nodes)
+    assert linear is not None
+    assert not torch.allclose(network, linear, atol=0.1)
+    assert torch.equal(mixed.logits(nodes), network)
+    for share in (0.3, 1.0):
+        mixed.set_linear_share(share)
+        assert mixed.linear_share == share
+        torch.testing.assert_close(mixed.logits(nodes), torch.lerp(network, linear, share), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("count", [6, 12])
 @pytest.mark.parametrize("level", ["node", "graph"])
 @pytest.mark.parametrize(
@@ -112,7 +128,8 @@ def test_training_begins_at_the_linear_model() -> None:
     [
         {"readout": "mean", "layers": 2},
         {"readout": "class", "fusion": True, "path_position": "learned"},
-        {"readout": "class", "linear": False},
+        {"readout": "class", "linear": "none"},
+        {"readout": "class", "linear": "blend"},
         {"readout": "mean", "fusion": True},
         {"readout": "sum", "path": "conv"},
     ],
@@ -129,6 +146,7 @@ def test_the_model_equals_the_plain_one_in_outputs_and_gradients(level: str, cou
         for parameter in predictor.model.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
     model = predictor.model.eval()
+    predictor.set_linear_share(0.3)
     patterns = predictor.tokenize(np.array([0, 2, 3]), count)
     if level == "node":
         assert (patterns.nodes[:, :, 1:] == patterns.own[:, None, None]).any()  # type: ignore[index]

@@ -129,7 +129,7 @@ def test_labels_are_hidden_from_some_training_instances_by_their_ids_and_step() 
 
 def test_statistics_are_of_the_training_split_alone() -> None:
     """Other instances may hold anything."""
-    config = Config(expected=0, structure=True, linear=True, width=8, heads=2)
+    config = Config(expected=0, structure=True, linear="base", width=8, heads=2)
     graph, answers = make_graph(), answers_of(range(20))
     predictor = Predictor.build(config, graph, 3, answers=answers)
     table, model = predictor.expected, predictor.model.expected

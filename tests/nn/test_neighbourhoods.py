@@ -22,10 +22,10 @@ from gpm.nn.neighbourhoods import NEIGHBOURHOODS, count_neighbourhoods, find_nei
 from tests.nn.test_star_features import coloured_graphs, describe_star
 
 STEPS = 3
-OPTIONS = Config(neighbourhoods=STEPS, linear=True)
+OPTIONS = Config(neighbourhoods=STEPS, linear="base")
 SMALL: dict[str, Any] = {
     "preset": "plain", "width": 8, "heads": 2, "lengths": [0, 1, 2], "patterns": 6, "pool": 12, "epochs": 2,
-    "linear": True, "split": "50/30/20", "neighbourhoods": 2, "expected": 1, "quiet": True, "device": "cpu",
+    "linear": "base", "split": "50/30/20", "neighbourhoods": 2, "expected": 1, "quiet": True, "device": "cpu",
 }  # fmt: skip
 
 
@@ -97,7 +97,7 @@ def test_a_graph_has_the_same_counts_alone_as_in_its_collection() -> None:
 
 def test_without_a_frequent_neighbourhood_there_is_no_group() -> None:
     graph = Graph.from_edges([[0], [1]], 3, x=np.array([[0], [1], [2]]), graph_ptr=np.array([0, 2, 3]))
-    table = ExpectedTable.build(Config(neighbourhoods=2, linear=True, structure=True), graph, "graph")
+    table = ExpectedTable.build(Config(neighbourhoods=2, linear="base", structure=True), graph, "graph")
     assert table is not None
     assert NEIGHBOURHOODS not in dict(table.groups)
 
@@ -105,7 +105,7 @@ def test_without_a_frequent_neighbourhood_there_is_no_group() -> None:
 def test_numbers_have_no_neighbourhoods() -> None:
     graph = replace(_rings([4, 5]), x=np.random.default_rng(0).normal(size=(9, 2)))
     with pytest.raises(GpmError, match="node features are numbers; leave out --neighbourhoods"):
-        ExpectedTable.build(Config(neighbourhoods=2, linear=True), graph, "graph")
+        ExpectedTable.build(Config(neighbourhoods=2, linear="base"), graph, "graph")
 
 
 @pytest.fixture(scope="module")

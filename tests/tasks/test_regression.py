@@ -48,6 +48,7 @@ def test_statistics_are_those_of_the_training_part(seed: int, metric: str, colum
     other[1::2] = 1e6  # all else
     again = ValueTask.of(other, metric, train)
     assert (again.mean, again.scale) == (task.mean, task.scale)
+    assert (again.low, again.high) == (task.low, task.high)
     np.testing.assert_allclose(task.targets, values.astype(np.float32))
 
 
@@ -57,7 +58,7 @@ def test_errors_are_in_the_targets_own_units(seed: int, metric: str, columns: in
     values, train = _values(seed, 20, columns, missing=0.3), np.arange(10)
     task = ValueTask.of(values, metric, train)
     logits = torch.from_numpy(np.random.default_rng(seed).normal(size=(20, columns))).float()
-    said = logits.double().numpy() * task.scale + task.mean
+    said = np.clip(logits.double().numpy() * task.scale + task.mean, task.low, task.high)
     off = said - task.targets.double().numpy()
     found = task.score(logits, task.targets)
     assert list(found) == [metric, "rmse" if metric == "mae" else "mae", "loss"]
@@ -122,6 +123,16 @@ def test_targets_that_cannot_be_learned_get_a_sentence() -> None:
         ValueTask.of(values, "mae", np.arange(2))
     with pytest.raises(GpmError, match="accuracy is for classes, but the targets are numbers; choose --metric mae or"):
         ValueTask.of(values, "accuracy", np.arange(3))
+
+
+def test_a_prediction_stays_near_the_range_of_the_training_targets() -> None:
+    values = np.array([[0.0, 5.0], [10.0, NAN], [4.0, 7.0], [99.0, -99.0]])
+    task = ValueTask.of(values, "rmse", np.arange(3))
+    wild = torch.tensor([[-500.0, 500.0], [500.0, -500.0], [0.0, 0.0]])
+    assert task.answers(wild).tolist() == [[-1.0, pytest.approx(7.2)], [11.0, pytest.approx(4.8)], task.mean]
+    assert (task.unlimited(wild)[:2].abs() > 50).all()
+    earlier = {key: value for key, value in task.facts().items() if key not in ("low", "high")}
+    assert torch.equal(ValueTask.from_facts(earlier, values).answers(wild), task.unlimited(wild))
 
 
 @pytest.mark.parametrize("columns", [1, 3])

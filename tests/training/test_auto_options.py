@@ -93,10 +93,10 @@ def test_test_labels_decide_nothing() -> None:
     assert _choose(data) == _choose(other)
 
 
-def test_a_linear_part_is_for_narrow_features_and_small_splits() -> None:
-    assert _choose(_nodes(2000, columns=4)).linear
-    assert _choose(_nodes(80, columns=400)).linear
-    assert not _choose(_nodes(2000, columns=400)).linear
+def test_training_starts_from_the_linear_part_of_narrow_features_and_small_splits() -> None:
+    assert _choose(_nodes(2000, columns=4)).linear == "base"
+    assert _choose(_nodes(80, columns=400)).linear == "base"
+    assert _choose(_nodes(2000, columns=400)).linear == "blend"
 
 
 def test_graphs_of_categories_are_read_by_their_neighbourhoods_and_rings() -> None:
@@ -107,8 +107,9 @@ def test_graphs_of_categories_are_read_by_their_neighbourhoods_and_rings() -> No
 
 
 def test_neighbourhoods_are_not_counted_without_the_linear_part_that_reads_them() -> None:
-    chosen = _choose(_graphs(np.int64), linear=False)
-    assert (chosen.linear, chosen.neighbourhoods) == (False, 0)
+    for none in ("none", False):  # False is the spelling of earlier versions
+        chosen = _choose(_graphs(np.int64), linear=none)
+        assert (chosen.linear, chosen.neighbourhoods) == ("none", 0)
 
 
 def test_graphs_have_expected_patterns_and_molecules_descriptors() -> None:

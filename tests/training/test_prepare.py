@@ -172,10 +172,10 @@ def test_no_flag_is_named_that_adaptation_does_not_go_with(monkeypatch: pytest.M
     ("level", "options", "why"),
     [
         ("link", {"labels": "on"}, "--labels is for predicting nodes, but here links are predicted"),
-        ("link", {"linear": True}, "--linear is for predicting nodes and graphs"),
+        ("link", {"linear": "base"}, "--linear is for predicting nodes and graphs"),
         ("graph", {"position": 4}, "--position is for predicting nodes"),
         ("link", {"neighbourhoods": 2}, "--neighbourhoods is for predicting graphs"),
-        ("graph", {"neighbourhoods": 2}, "--neighbourhoods are read by the linear part of a model; add --linear true"),
+        ("graph", {"neighbourhoods": 2}, "--neighbourhoods are read by the linear part of a model; add --linear base"),
         ("graph", {"model": "gin", "descriptors": True}, "--descriptors are read by --model gpm, not by gin"),
     ],
 )

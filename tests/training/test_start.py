@@ -251,6 +251,24 @@ def test_test_labels_do_not_reach_the_weights(tmp_path: Path) -> None:
     assert other.result["test"] != run.result["test"]
 
 
+def test_a_linear_part_that_is_mixed_in_afterwards_leaves_the_training_as_it_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="gpm")
+    alone = _train(_graph(), tmp_path / "alone", structure=True, metric="accuracy")
+    mixed = _train(_graph(), tmp_path / "mixed", structure=True, metric="accuracy", linear="blend")
+    assert _without_time(_rows(mixed.folder)) == _without_time(_rows(alone.folder))
+    assert "linear_share" not in alone.result
+    share = mixed.result["linear_share"]
+    assert 0 < share <= 1  # two epochs are not enough to be better than it
+    assert mixed.result["val"]["accuracy"] > alone.result["val"]["accuracy"]
+    assert f"the linear part has a share of {share:.0%} in the logits, chosen by validation accuracy" in caplog.messages
+    assert f"{share:.0%} of the logits" in (mixed.folder / "README.md").read_text(encoding="utf-8")
+    assert mixed.evaluate() == mixed.result["test"]
+    again = Run.open(mixed.folder, _graph())
+    assert torch.equal(again.predict().logits, mixed.predict().logits)
+
+
 # Killed and resumed
 
 
@@ -276,6 +294,7 @@ def _undisturbed(folder: Path, epochs: int) -> Undisturbed:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     options = SMALL | {"epochs": epochs, "lr": 0.003, "average": 2, "feature_dropout": 0.2, "pe": "lap", "pe_dim": 4}
+    options |= {"structure": True, "linear": "blend"}  # whose share is written after the last epoch
     run = _train(str(folder / "graph"), folder / "run", **options)
     torch.set_num_threads(before)
     return Undisturbed(str(folder / "graph"), options, _weights(run.folder), _rows(run.folder), _figures(run.folder))

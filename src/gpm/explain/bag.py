@@ -109,7 +109,7 @@ class Bag:
         """
         logits = logits.cpu().double()
         if isinstance(self.task, ValueTask):
-            return self.task.answers(logits).double()
+            return self.task.unlimited(logits)
         if isinstance(self.task, LinkTask):
             return torch.cat([-logits, logits], 1)
         return logits if isinstance(self.task, ClassTask) and self.task.multilabel else _log_odds(logits)

@@ -80,11 +80,17 @@ class _Values(_Model, tag="values"):
     metric: Literal["mae", "rmse"]
     mean: Annotated[list[Finite], Meta(min_length=1)]
     scale: list[Annotated[float, Meta(gt=0, lt=1e300)]]
+    low: list[Finite] = []
+    high: list[Finite] = []
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.mean) != len(self.scale):
             raise ValueError("mean and scale are of different lengths")
+        if {len(self.low), len(self.high)} not in ({0}, {len(self.mean)}):
+            raise ValueError("low and high are of different lengths")
+        if any(low > high for low, high in zip(self.low, self.high, strict=True)):
+            raise ValueError("low is above high")
 
 
 class _Links(_Model, tag="links"):

@@ -42,7 +42,7 @@ class ExpectedLinks(ExpectedPatterns):
 
     def __init__(self, inputs: InputSpec, width: int, options: ModelOptions) -> None:
         self.options = options
-        super().__init__(inputs, width, 1, linear=False)
+        super().__init__(inputs, width, 1, linear="none")
 
     def _make_map(self, name: str, columns: int, width: int) -> nn.Module:
         if name.startswith(STEP):

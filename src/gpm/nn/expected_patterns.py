@@ -2,10 +2,12 @@ r"""Expected patterns: tokens of what is known exactly about an instance, beside
 
 The mean of a feature over *all* walks of t steps is one product, :math:`P^t X`; sixteen walks cannot estimate it on a
 dense graph. Each group of an `ExpectedTable` becomes one token, :math:`W_g \, ((v_g - \mu) \cdot s) + b_g`. A linear
-model of the same columns, fitted in closed form, is added to the logits.
+model of the same columns, fitted in closed form, is added to the logits, or mixed with them after training.
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 import numpy as np
 import torch
@@ -18,6 +20,7 @@ from gpm.nn.feature_table import InputSpec
 from gpm.nn.linear_part import fit_linear
 from gpm.nn.neighbourhoods import NEIGHBOURHOODS
 
+Linear = Literal["none", "base", "blend"]
 FARTHEST = 8.0  # standard deviations; a value beyond is cut off
 GAINS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0)  # of a linear score, to make it a logit
 
@@ -34,7 +37,11 @@ class Constant(nn.Module):
 
 
 class ExpectedPatterns(nn.Module):
-    """Standardise the columns of an `ExpectedTable`, map each group to a token, and add a linear part to the logits."""
+    """Standardise the columns of an `ExpectedTable`, map each group to a token, and put a linear part into the logits.
+
+    With `linear="base"` the linear part is added, times a learned gain. With `"blend"` the logits are a mixture, in
+    which the linear part has `share`: 0 in training, then chosen by validation.
+    """
 
     shift: Tensor
     scale: Tensor
@@ -43,9 +50,10 @@ class ExpectedPatterns(nn.Module):
     projection: Tensor
     vocabulary: Tensor
     group: Tensor
+    share: Tensor
     ends = 1  # of an instance, in the columns of a step
 
-    def __init__(self, inputs: InputSpec, width: int, outputs: int, linear: bool) -> None:
+    def __init__(self, inputs: InputSpec, width: int, outputs: int, linear: Linear) -> None:
         super().__init__()
         self.names, self.sizes = list(inputs.expected), list(inputs.expected.values())
         columns = sum(self.sizes)
@@ -56,8 +64,11 @@ class ExpectedPatterns(nn.Module):
         if counted := inputs.expected.get(NEIGHBOURHOODS, 0):
             self.register_buffer("vocabulary", torch.zeros(counted, 2, dtype=torch.int64))
         self.maps = nn.ModuleList(self._make_map(name, size, width) for name, size in inputs.expected.items())
-        self.gain = nn.Parameter(torch.ones(1)) if linear else None
-        if linear:
+        self.linear = linear
+        self.gain = nn.Parameter(torch.ones(1)) if linear == "base" else None
+        if linear == "blend":
+            self.register_buffer("share", torch.zeros(1))
+        if linear != "none":
             self.register_buffer("weight", torch.zeros(columns, outputs))
             self.register_buffer("intercept", torch.zeros(outputs))
         group = [index for index, size in enumerate(self.sizes) for _ in range(size)]  # of each column
@@ -87,13 +98,19 @@ class ExpectedPatterns(nn.Module):
     def add_linear(
         self, logits: Tensor, values: Tensor, weight: Tensor | None = None, correction: Tensor | None = None
     ) -> Tensor:
-        """Add the linear part of standardised columns `[B, D]`, of which groups may have weights `[B, K]`."""
-        if self.gain is None:
+        """Add or mix in the linear part of standardised columns `[B, D]`; groups may have weights `[B, K]`."""
+        if self.linear == "none" or (self.linear == "blend" and self.training):
             return logits
         if weight is not None:
             values = values * weight[:, self.group]
-        linear = values @ self.weight + self.intercept
+        linear = self.read_linear(values)
+        if self.gain is None:
+            return torch.lerp(logits, linear, self.share)
         return logits + self.gain * (linear if correction is None else linear + correction)
+
+    def read_linear(self, values: Tensor) -> Tensor:
+        """Return the logits `[B, C]` of the linear part of standardised columns `[B, D]`."""
+        return values @ self.weight + self.intercept
 
     @torch.no_grad()
     def fit(self, table: ExpectedTable, answers: Answers | None) -> ExpectedTable:
@@ -113,7 +130,7 @@ class ExpectedPatterns(nn.Module):
             self.projection.copy_(torch.from_numpy(table.projection))
         if table.counted is not None:
             self.vocabulary.copy_(torch.from_numpy(table.counted.vocabulary))
-        if self.gain is None or answers is None:
+        if self.linear == "none" or answers is None:
             return table
         return self._fit_linear(table, answers)
 
@@ -129,6 +146,8 @@ class ExpectedPatterns(nn.Module):
         intercept = torch.from_numpy(gain * part.intercept - offset).float()
         self.weight.copy_(weight)
         self.intercept.copy_(intercept)
+        if self.linear == "blend":  # training does not see it
+            return table
         correction = torch.zeros(len(table.values), len(intercept))
         rows = torch.from_numpy(answers.train[part.rows])
         fitted = torch.from_numpy(x[part.rows]) @ weight + intercept

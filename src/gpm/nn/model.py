@@ -75,7 +75,7 @@ class GraphPatternMachine(nn.Module):
         self.outputs = outputs
         self.head = self._make_head(width)
         self.expected = self._make_expected(width) if inputs.expected else None
-        if self.expected is not None and options.linear:  # training begins at the linear model
+        if self.expected is not None and options.linear == "base":  # training begins at the linear model
             last = self.head[-1] if isinstance(self.head, nn.Sequential) else self.head
             nn.init.zeros_(cast(nn.Linear, last).weight)
             nn.init.zeros_(cast(nn.Linear, last).bias)

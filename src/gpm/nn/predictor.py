@@ -31,6 +31,7 @@ from gpm.patterns.tokenizer import Patterns, Tokenizer
 
 MOST_RESIDENT = 4 << 30  # bytes of graph and features that may be moved to a device
 MOST_MAPS = 1 << 30  # bytes that the maps of all nodes may take in inference
+ROWS = 65_536  # instances whose linear part is computed at a time
 POSITIONS = 300_000  # path positions in one forward pass: bounds memory for any number of patterns
 _Batch = TypeVar("_Batch", bound=Sized)
 
@@ -55,6 +56,21 @@ class Predicts(ABC):
     @abstractmethod
     def compute(self, content: Any, model: nn.Module | None = None) -> Tensor:
         """Return the logits of a training step, with gradients, from what `prepare` returned."""
+
+    @property
+    def linear_share(self) -> float | None:
+        """Share of the linear part in the logits, if it is mixed in after training; else None."""
+        known = getattr(self.model, "expected", None)
+        return round(float(known.share), 6) if known is not None and known.linear == "blend" else None
+
+    def set_linear_share(self, share: float) -> None:
+        """Set the share of the linear part in the logits, if there is one."""
+        if self.linear_share is not None:
+            self.model.expected.share.fill_(share)
+
+    def linear_logits(self, inputs: NDArray) -> Tensor | None:
+        """Return the logits `[B, C]` of the linear part alone, if it is mixed in after training, on the host."""
+        return None
 
     def learn(self, inputs: Tensor, turn: int, model: nn.Module | None = None) -> Tensor:
         """Return the logits of a training step of a single process, with gradients."""
@@ -163,6 +179,14 @@ class Predictor(Predicts):
     def __post_init__(self) -> None:
         if self.joint is None:
             self.joint = isinstance(self.model, LinkPatternMachine) and self.model.pair == "joint"
+
+    @torch.inference_mode()
+    def linear_logits(self, inputs: NDArray) -> Tensor | None:
+        known, table = self.model.expected, self.expected
+        if self.linear_share is None or known is None or table is None:
+            return None
+        parts = (table.take(ids).to(self.device) for ids in _split(inputs, ROWS))
+        return torch.cat([known.read_linear(known.standardise(part)).cpu() for part in parts])
 
     @property
     def reader(self) -> Predictor:

@@ -52,6 +52,7 @@ def write_card(run: OpenedRun, result: dict[str, Any], paper: str = "", note: st
         f"{result['date']}.",
         *([walks] if config.model == "gpm" else []),
         *_describe_threshold(run.task),
+        *_describe_linear(result),
         "- Every option is in `config.yaml`, versions and devices are in `environment.json`, epochs in `metrics.csv`.",
         *([f"- {note}"] if note else []),
         "",
@@ -110,6 +111,11 @@ def _describe_threshold(task: Task) -> list[str]:
         return []
     name = _plain(task.names[task.positive])
     return [f"- Threshold: `{name}` is predicted from a probability of {task.threshold:.3g} on, chosen on validation."]
+
+
+def _describe_linear(result: dict[str, Any]) -> list[str]:
+    share = result.get("linear_share")
+    return [] if share is None else [f"- The linear part is {share:.0%} of the logits, chosen on validation."]
 
 
 def _describe_prediction(metadata: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,16 +16,26 @@ from gpm.errors import GpmError
 from gpm.io.table_files import distinct
 from gpm.tasks.metrics import METRICS
 
+MARGIN = 0.1  # by which a prediction may leave the range of the training targets, as a share of the range
+
 
 @dataclass(frozen=True, eq=False)
 class ValueTask:
-    """Predict one or several numbers."""
+    """Predict one or several numbers.
+
+    A prediction far outside the range of the training targets comes from an input unlike any in training, and is nearly
+    always wrong. So predictions are limited to that range and a margin.
+    """
 
     metric: str  # mae or rmse; the loss is the absolute or the squared error that goes with it
     mean: list[float]  # of each number in the training split [C]
     scale: list[float]  # the standard deviation likewise
     targets: Tensor = field(default_factory=lambda: torch.zeros(0, 1))  # in their own units [N, C], NaN where unknown
     target_names: tuple[str, ...] = ()  # empty if the numbers have no names
+    low: list[float] = field(
+        default_factory=list
+    )  # limits of the predictions [C]; models of earlier versions have none
+    high: list[float] = field(default_factory=list)
 
     @classmethod
     def of(cls, values: NDArray, metric: str, train: NDArray) -> ValueTask:
@@ -37,19 +48,27 @@ class ValueTask:
             raise GpmError("A target is unknown for all instances of the training split; leave it out.")
         mean = known.nanmean(0)
         scale = (known - mean).square().nanmean(0).sqrt()
-        return cls(metric, mean.tolist(), torch.where(scale > 0, scale, 1.0).tolist(), targets)
+        low, high = known.nan_to_num(math.inf).amin(0), known.nan_to_num(-math.inf).amax(0)
+        margin = MARGIN * (high - low)
+        return cls(
+            metric, mean.tolist(), torch.where(scale > 0, scale, 1.0).tolist(), targets,
+            low=(low - margin).tolist(), high=(high + margin).tolist(),
+        )  # fmt: skip
 
     @classmethod
     def from_facts(cls, facts: dict[str, Any], values: NDArray | None) -> ValueTask:
         """Make the task of a trained model, with targets or without."""
         targets = torch.zeros(0, len(facts["mean"])) if values is None else _columns(values)
         names = tuple(map(str, facts.get("target_names") or ()))
-        return cls(facts["metric"], facts["mean"], facts["scale"], targets, names)
+        limits = {key: facts.get(key, []) for key in ("low", "high")}
+        return cls(facts["metric"], facts["mean"], facts["scale"], targets, names, **limits)
 
     def facts(self) -> dict[str, Any]:
         """Return what a run folder stores of the task."""
-        names = list(self.target_names)
-        return {"kind": "values", "metric": self.metric, "mean": self.mean, "scale": self.scale, "target_names": names}
+        return {
+            "kind": "values", "metric": self.metric, "mean": self.mean, "scale": self.scale, "low": self.low,
+            "high": self.high, "target_names": list(self.target_names),
+        }  # fmt: skip
 
     @property
     def outputs(self) -> int:
@@ -72,7 +91,14 @@ class ValueTask:
         return int((~targets.isnan()).sum())
 
     def answers(self, logits: Tensor, temperature: float = 1.0) -> Tensor:
-        """Return numbers in their own units `[B, C]`; they have no temperature."""
+        """Return numbers in their own units `[B, C]`, within the limits; they have no temperature."""
+        numbers = self.unlimited(logits)
+        if not self.low:
+            return numbers
+        return numbers.clamp(*(torch.tensor(each, dtype=torch.float64) for each in (self.low, self.high)))
+
+    def unlimited(self, logits: Tensor) -> Tensor:
+        """Return numbers in their own units `[B, C]`, before the limits: an explanation has to see what raises them."""
         mean, scale = (torch.tensor(each, dtype=torch.float64) for each in (self.mean, self.scale))
         return logits.double() * scale + mean
 

@@ -52,7 +52,7 @@ def choose_options(config: Config, data: TaskData, given: Mapping[str, Any]) -> 
         chosen = _choose_for_graphs(config, data) if data.level == "graph" else _choose_for_nodes(config, data, split)
         chosen |= _choose_training(config.preset, data.level, count)
     kept = {name for name, value in given.items() if value not in ("auto", None)}
-    if given.get("linear") is False:  # which alone reads them
+    if given.get("linear") in (False, "none"):  # which alone reads them
         chosen.pop("neighbourhoods", None)
     changes = {name: value for name, value in chosen.items() if name not in kept}
     shown = ", ".join(f"{name} {value}" for name, value in sorted(changes.items()))
@@ -63,8 +63,10 @@ def choose_options(config: Config, data: TaskData, given: Mapping[str, Any]) -> 
 def _choose_for_nodes(config: Config, data: TaskData, split: Split) -> dict[str, Any]:
     """Choose what a model of nodes reads: expected patterns, labels, structure, position, a linear part."""
     small, x, count = data.graph.num_edges < LARGE, data.graph.x, len(split.train)
-    # On many rows of wide bags of words the network is better alone. With a target graph, its labels might choose.
-    linear = (x is None or x.shape[1] <= PROJECTED or count <= FEW) and not data.has_domains
+    # On many rows of wide features a network that starts from the linear part overfits; mixed afterwards, the two gain.
+    # With a target graph, labels of the target might choose.
+    narrow = x is None or x.shape[1] <= PROJECTED or count <= FEW
+    linear = "none" if data.has_domains else "base" if narrow else "blend"
     labels = "on" if _reads_labels(config, data, split) else "off"
     noisy = len(split.val) < FEW_HELD and settle_options(config, data).metric == "accuracy"
     return {
@@ -90,7 +92,7 @@ def _choose_for_graphs(config: Config, data: TaskData) -> dict[str, Any]:
     small = data.graph.num_edges < LARGE
     chosen: dict[str, Any] = {
         "readout": "sum", "dropout": 0.3, "decay": 0.1, "pe": "rwse",
-        "pe_dim": 8, "expected": 2, "structure": small, "linear": True, "descriptors": _has_descriptors(data),
+        "pe_dim": 8, "expected": 2, "structure": small, "linear": "base", "descriptors": _has_descriptors(data),
     }  # fmt: skip
     if kind == "categories":
         quick = count_work(data.graph, 8) < MOST_WORK

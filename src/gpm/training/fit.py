@@ -138,7 +138,9 @@ def _fit(job: Job, training: Training, predictor: Predicts, saved: bool) -> Run:
         raise GpmError("The validation score was never a number: the training diverged; lower --lr.")
     load_weights(predictor.model, folder / WEIGHTS)
     networks = score_networks(job, training.split) if job.baselines else {}
-    logits = read_held_out(job, training.split, predictor)
+    logits = read_held_out(job, training.split, predictor, training.task)
+    if predictor.linear_share is not None:
+        save_weights(predictor.model, folder / WEIGHTS)
     task = choose_threshold(training.task, training.split, logits["val"])
     write_metadata(folder, predictor, task, data.level, job.digest)
     run = Run(folder, data, job.device, loaded=Loaded(job.config, training.split, task, predictor))

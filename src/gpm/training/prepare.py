@@ -107,16 +107,16 @@ class Training:
 def _check_inputs(config: Config, data: TaskData) -> None:
     """Refuse inputs that the task or the model does not have."""
     asked = {
-        "labels": config.labels == "on", "position": config.position, "linear": config.linear,
-        "neighbourhoods": config.neighbourhoods,
+        "labels": config.labels == "on", "position": config.position,
+        "linear": config.linear != "none", "neighbourhoods": config.neighbourhoods,
     }  # fmt: skip
     known = {"node": ("labels", "position", "linear"), "graph": ("linear", "neighbourhoods"), "link": ()}[data.level]
     for name, is_on in asked.items():
         if is_on and name not in known and config.model == "gpm":
             where = {"linear": "nodes and graphs", "neighbourhoods": "graphs"}.get(name, "nodes")
             raise GpmError(f"--{name} is for predicting {where}, but here {data.level}s are predicted; leave it out.")
-    if config.neighbourhoods and not config.linear and config.model == "gpm":
-        raise GpmError("--neighbourhoods are read by the linear part of a model; add --linear true, or leave them out.")
+    if config.neighbourhoods and config.linear == "none" and config.model == "gpm":
+        raise GpmError("--neighbourhoods are read by the linear part of a model; add --linear base, or leave them out.")
     if config.descriptors and config.model != "gpm":
         raise GpmError(f"--descriptors are read by --model gpm, not by {config.model}; leave them out.")
 

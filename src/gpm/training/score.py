@@ -18,12 +18,14 @@ from gpm.io.atomic import write_json
 from gpm.io.run_files import PREDICTIONS, RESULT, WEIGHTS
 from gpm.nn.predictor import Predicts
 from gpm.run.run import Run
+from gpm.tasks import Task
 from gpm.tasks.metrics import METRICS, show_scores
 from gpm.training.baseline_question import Scores
 from gpm.training.batches import Times
-from gpm.training.prepare import Job, Training
+from gpm.training.prepare import Job, Training, selection_metric
 
 OTHER = "other.safetensors"  # while training: weights of the epoch that the other domain would choose
+SHARES = tuple(step / 10 for step in range(11))  # of the linear part, to choose from
 MOST_PREDICTIONS = 1_000_000  # instances of the test split whose predictions are kept in the run folder
 _log = logging.getLogger("gpm")
 
@@ -57,15 +59,44 @@ def announce(training: Training, predictor: Predicts) -> None:
     )  # fmt: skip
 
 
-def read_held_out(job: Job, split: Split, predictor: Predicts) -> dict[str, torch.Tensor]:
+def read_held_out(job: Job, split: Split, predictor: Predicts, task: Task | None = None) -> dict[str, torch.Tensor]:
     """Return the logits of val and test, and of a target without labels; every rank takes a share, rank 0 gets all.
 
-    All patterns are used. The test split is read here, once.
+    All patterns are used. The test split is read here, once, after `blend` has chosen by the validation split; rank 0
+    gives the task for that.
     """
-    logits = read_splits(job, split, predictor, "val", "test")
+    predictor.set_linear_share(0.0)
+    logits = read_splits(job, split, predictor, "val")
+    if task is not None:
+        logits["val"] = blend(task, split, predictor, logits["val"], selection_metric(job.config))
+    logits |= read_splits(job, split, predictor, "test")
     if (ids := job.data.prediction_ids(split)) is not split.test:
         logits["target"] = _read(job, predictor, ids)
     return logits
+
+
+def blend(task: Task, split: Split, predictor: Predicts, logits: torch.Tensor, metric: str) -> torch.Tensor:
+    """Mix the linear part of a model (`linear: blend`) into its logits of the validation split, and return them.
+
+    The model keeps the share with the best validation metric; of equal ones, the one with the lowest loss.
+    """
+    linear = predictor.linear_logits(split.inputs(split.val))
+    if linear is None:
+        return logits
+    targets, sign = task.targets[torch.tensor(split.val)], 1 if METRICS[metric].larger else -1
+
+    def rank(share: float) -> tuple[float, float]:
+        scores = task.score(torch.lerp(logits, linear, share), targets)
+        return sign * scores[metric], -scores["loss"]
+
+    share = max(SHARES, key=rank)
+    predictor.set_linear_share(share)
+    _log.info(
+        "the linear part has a share of %.0f%% in the logits, chosen by validation %s",
+        100 * share,
+        METRICS[metric].title,
+    )
+    return torch.lerp(logits, linear, share)
 
 
 def read_splits(job: Job, split: Split, predictor: Predicts, *names: str) -> dict[str, torch.Tensor]:
@@ -113,6 +144,8 @@ def _make_result(job: Job, run: Run, trained: Trained, scores: dict[str, dict[st
         "time_shares": trained.times.shares(), "seconds_per_step": round(trained.times.per_step, 6),
         "date": time.strftime("%Y-%m-%d"),
     }  # fmt: skip
+    if (share := run.predictor.linear_share) is not None:
+        content["linear_share"] = share
     if isinstance(run.split, DomainSplit):
         content |= {"chosen_on": run.split.chosen_on}
         content |= {"other": _score_other(job, run, run.split, trained)} if trained.other_epoch else {}

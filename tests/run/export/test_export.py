@@ -57,7 +57,7 @@ CHOICES: dict[str, list[Any]] = {
     "expected": [0, 2],
     "labels": ["off", "on"],
     "structure": [False, True],
-    "linear": [False, True],
+    "linear": ["none", "base", "blend"],
 }
 
 pytestmark = pytest.mark.usefixtures("one_thread_for_all")
@@ -188,7 +188,7 @@ def test_the_plain_model_equals_the_fast_one_in_every_pair_of_choices() -> None:
 TRACED: dict[str, dict[str, Any]] = {
     "node": {
         "x": "sparse bags", "pe": "rwse", "path_heads": 2, "readout": "class", "learn_weight": True, "expected": 1,
-        "labels": "on", "structure": True, "position": 2, "linear": True,
+        "labels": "on", "structure": True, "position": 2, "linear": "base",
     },
     "graph": {
         "x": "categories", "edge_attr": "categories", "stars": True, "path": "conv", "topology": "shape",
