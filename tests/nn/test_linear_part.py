@@ -87,6 +87,17 @@ def test_held_out_rows_choose_but_are_not_fitted(monkeypatch: pytest.MonkeyPatch
     assert not chosen[1].weight[:3].any()
 
 
+def test_choices_that_would_take_long_are_left_out_but_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = _make(60, 12)
+    whole, best = _flags(*range(12), of=12), _flags(0, 1, 2, of=12)
+    narrow = fit_linear(x[:40], y[:40], x[40:], y[40:], [whole, best])
+    assert not narrow.weight[3:].any()
+    monkeypatch.setattr(linear_part, "MOST_WORK", linear_part._count_work(40, 12) + 1)
+    wide = fit_linear(x[:40], y[:40], x[40:], y[40:], [whole, best])
+    assert np.abs(wide.weight[3:]).min() > 0
+    np.testing.assert_array_equal(wide.weight, fit_linear(x[:40], y[:40], x[40:], y[40:], [whole]).weight)
+
+
 def test_without_held_out_rows_there_is_nothing_to_choose_by() -> None:
     x, y = _make(20, 4)
     part = fit_linear(x, y, x[:0], y[:0], [np.ones(4)])

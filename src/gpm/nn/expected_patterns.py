@@ -157,6 +157,7 @@ class ExpectedPatterns(nn.Module):
     def _choices(self, table: ExpectedTable, x: NDArray) -> list[NDArray]:
         """Return scales of the columns `[D]` for linear parts: own features, their means, and others but labels.
 
+        Those of the most columns come first.
         Where columns are words, rare ones may also be made as small as they are. A neighbour's mean of labels holds the
         label of the row itself, so a row cannot be left out of it.
         """
@@ -167,7 +168,7 @@ class ExpectedPatterns(nn.Module):
         group, words = self.group.cpu().numpy(), [self.names.index(name) for name in table.even if name in steps]
         rarity = np.where(np.isin(group, words), x.std(0), 1.0)
         choices: list[NDArray] = []
-        for names in sets:
+        for names in reversed(sets):
             chosen = np.isin(group, [self.names.index(name) for name in names]).astype(float)
             for each in (chosen, chosen * rarity):
                 if each.any() and not any(np.array_equal(each, other) for other in choices):

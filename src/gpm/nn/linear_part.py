@@ -21,6 +21,7 @@ STRENGTHS = np.logspace(-3, 2, 11)  # of the penalty, in units of the mean eigen
 KEPT = 5  # fits that are averaged at most
 NEAR = 1.1  # times the least error that a fit may have to be one of them
 MOST_ROWS = 50_000  # rows to fit; a sample of more
+MOST_WORK = 4e11  # multiplications of all fits: about 15 seconds
 LEAST = 1e-3  # of 1 - h
 
 
@@ -51,14 +52,20 @@ def fit_linear(
         x: Columns `[n, D]` of about the same scale.
         y: Targets `[n, C]`; NaN where unknown.
         held_x, held_y: Held-out rows, to choose by beside the left-out ones; they are not fitted.
-        choices: Scales of the columns `[D]` to choose from; 0 leaves a column out.
+        choices: Scales of the columns `[D]` to choose from; 0 leaves a column out. Where columns are many, choices that
+            would exceed `MOST_WORK` together with those before them are not fitted.
     """
     rows = np.arange(len(x))
     if len(x) > MOST_ROWS:
         rows = np.sort(np.random.default_rng(0).choice(len(x), MOST_ROWS, replace=False))
     best: list[_Fit] = []
+    left = MOST_WORK
     with threadpool_limits(1):  # sums in the same order for any number of threads
         for scale in choices:
+            work = _count_work(len(rows), np.count_nonzero(scale))
+            if best and work > left:
+                continue
+            left -= work
             for fit in _fit_all(x[rows], y[rows], held_x, held_y, scale):
                 best = sorted([*best, fit], key=lambda each: each.error)[:KEPT]
     best = [each for each in best if each.error <= NEAR * best[0].error]
@@ -68,6 +75,12 @@ def fit_linear(
     means = (np.mean([getattr(each, name) for each in best], 0) for name in ("weight", "intercept", "left_out"))
     weight, intercept, left_out = means
     return LinearPart(weight, intercept, rows, left_out)
+
+
+def _count_work(rows: int, columns: int) -> float:
+    """Return about how many multiplications `_solve` takes: a product and its eigenvectors."""
+    size = float(min(rows, columns))
+    return rows * columns * size + 9 * size**3
 
 
 def _fit_all(x: NDArray, y: NDArray, held_x: NDArray, held_y: NDArray, scale: NDArray) -> Iterator[_Fit]:
