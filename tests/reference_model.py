@@ -199,7 +199,8 @@ class ReferenceModel:
         for layer in self.model.machine.layers:
             joined, attention = attend(layer.qkv(layer.norm(x)), layer.heads, everywhere, weight)
             x = x + layer.out(joined)
-            x = x + layer.shrink(layer.grow(layer.feed_norm(x)).relu())
+            fed = layer.shrink(layer.grow(layer.feed_norm(x)).relu())
+            x = fed if layer.literal else x + fed
         return x, attention
 
     def attend_patterns(

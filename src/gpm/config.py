@@ -85,6 +85,10 @@ class ModelOptions(Options):
         "where 1 means 2, or 4 for graphs, or 8 for gcnii.", 1, 1000,
     )  # fmt: skip
     heads: int | None = option(None, "Attention heads over patterns. Default: those of --size.", 1, 1024)
+    layer: Literal["residual", "literal"] = option(
+        "residual", "Form of a transformer layer over patterns P: residual (P + Attn(norm(P)), then P + FFN(norm(P))) "
+        "or literal (FFN(P + Attn(P)), as the paper writes it).",
+    )  # fmt: skip
     ffn: float = option(2.0, "Feed-forward width of the transformer, as a multiple of the width.", 0.01, 64)
     path: Literal["transformer", "gru", "conv", "mean"] = option(
         "transformer", "Semantic path encoder: transformer, gru or mean as in the paper, or conv, which also sees the "
@@ -117,6 +121,10 @@ class ModelOptions(Options):
         "(closed non-backtracking walks by length).",
     )  # fmt: skip
     pe_dim: int = option(8, "Columns of the positional embedding.", 1, 1024)
+    flip_signs: bool = option(
+        True, "Flip the signs of Laplacian eigenvectors (--pe lap) at random in training: eigenvectors have no sign."
+    )
+    scale_inputs: bool = option(True, "Scale node features, edge features and positional embeddings to unit variance.")
     expected: int = option(
         0, "Steps of expected patterns: the exact mean of the features over all walks of 0, 1, ... up to this many "
         "steps, a token each; for links of both ends without the link, at most 3. 0: none.", 0, 8,
@@ -176,9 +184,10 @@ class ModelOptions(Options):
 class TrainOptions(Options):
     """Training"""
 
-    preset: Literal["auto", "fast", "best", "plain"] = option(
-        "auto", "How to choose the options that are not given, where there is no recipe: from the data (auto), for a "
-        "quick result (fast), for a long training (best), or the fixed defaults (plain).",
+    preset: Literal["auto", "fast", "best", "plain", "paper"] = option(
+        "auto", "How to choose the options that are not given. Where there is no recipe: from the data (auto), for a "
+        "quick result (fast), for a long training (best), or the fixed defaults (plain). paper: the model and training "
+        "of the paper, with its hyper-parameters for the dataset if the recipe has them.",
     )  # fmt: skip
     seed: int = option(0, "Seed of the split, the weights, the patterns and the dropout.", 0, 2**63 - 1)
     split: str = option(

@@ -16,8 +16,12 @@ def test_recipes_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> Non
     assert next(row for row in rows if row.startswith("blog ")).split()[1:4] == ["96.71", "±", "0.59"]
     assert main(["recipes", "blog"]) == 0
     shown = capsys.readouterr().out
-    assert "the paper: 96.71 ± 0.59, with {'lr': 0.001" in shown
+    assert "the paper: 96.71 ± 0.59\nin its table: lr 0.001, dropout 0.1" in shown
     recipe = find_recipe("blog")
     assert recipe is not None
-    lines = {line.split()[0]: line[20:] for line in shown.splitlines() if line.startswith("  ")}
-    assert lines == {key: str(value) for key, value in recipe.config.to_dict().items()}
+    rows = [line for line in shown.splitlines() if line.startswith(("    ", "  * "))][1:]  # without the head
+    ours = {row[4:21].strip(): row[22:45].strip() for row in rows}
+    assert ours == {key: str(value) for key, value in recipe.config.to_dict().items()}
+    assert {row[4:21].strip() for row in rows if row[45:].strip()} == {
+        row[4:21].strip() for row in rows if row.startswith("  *")
+    }

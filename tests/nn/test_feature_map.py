@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -276,3 +277,24 @@ def test_threads_change_no_bit_of_the_map_or_its_gradient(share: float) -> None:
             out = part(table.node, torch.arange(table.num_nodes))
             found.append((out.detach(), torch.autograd.grad(out.square().sum(), part.weight)[0]))
     assert all(torch.equal(one, two) for one, two in zip(*found, strict=True))
+
+
+@pytest.mark.parametrize("share", [0.05, 0.9])
+def test_inputs_that_are_not_scaled_stay_as_they_are(share: float) -> None:
+    table = _table(_counts(share), pe=np.full((ROWS, 2), 0.01, dtype=np.float32))
+    inputs = InputMap(table.spec(), 8, 0.0)
+    inputs.fit(table, rescale=False)
+    for part in (inputs.node, inputs.pe):
+        assert part is not None
+        assert not part.shift.any()
+        assert (part.scale == 1).all()
+
+
+def test_categories_that_training_never_meets_say_nothing_whether_inputs_are_scaled_or_not() -> None:
+    rng = np.random.default_rng(0)
+    table = _table(rng.integers(0, 3, (ROWS, 1)))
+    spec = replace(table.spec(), node_sizes=[5])
+    inputs = InputMap(spec, 8, 0.0)
+    inputs.fit(table, rescale=False)
+    assert not inputs.node.weight[3:].any()
+    assert inputs.node.weight[:3].all()

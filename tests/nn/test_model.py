@@ -40,6 +40,7 @@ FACTORS: dict[str, list[Any]] = {
     "readout": [(readout, fusion) for readout in ("mean", "class", "sum") for fusion in (False, True)],
     "head": ["linear", "mlp"],
     "machine": [(layers, heads) for layers in (1, 3) for heads in (1, 4)],
+    "layer": ["residual", "literal"],
     "lengths": [(8,), (2, 4, 6, 8), (0, 1, 4, 8), (0,), (3, 1)],
     "directed": [False, True],
     "instances": ["nodes", "links", "graphs"],

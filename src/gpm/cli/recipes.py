@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from gpm.data.catalog import CATALOG
 from gpm.errors import GpmError, nearest
+from gpm.training.paper_options import choose_paper
 from gpm.training.recipes import Recipe, find_recipe, recipe_names
 
 
@@ -10,7 +12,7 @@ def list_recipes(name: str = "") -> None:
     """List the recipes with the scores of the paper, or show one.
 
     Args:
-        name: Recipe to show in full.
+        name: Recipe to show in full, beside the options of the paper.
     """
     names = recipe_names()
     if not name:
@@ -27,9 +29,21 @@ def list_recipes(name: str = "") -> None:
     if recipe.note:
         print(recipe.note)
     if recipe.paper_mean is not None:
-        print(f"the paper: {_paper(recipe)}, with {recipe.paper}")
-    for key, value in recipe.config.to_dict().items():
-        print(f"  {key:<17} {value}")
+        print(f"the paper: {_paper(recipe)}")
+    for title, values in (("in its table", recipe.paper), ("in its code", recipe.paper_code)):
+        if values:
+            print(f"{title}: {', '.join(f'{key} {value}' for key, value in values.items())}")
+    ours, theirs = recipe.config.to_dict(), choose_paper(recipe, {"preset": "paper"}, _level(recipe)).to_dict()
+    print(f"\n    {'option':<17} {'this recipe':<22} --preset paper")
+    for key, value in ours.items():
+        other = f"{theirs[key]:g}" if isinstance(theirs[key], float) else str(theirs[key])
+        differs = value != theirs[key]
+        print(f"  {'*' if differs else ' '} {key:<17} {value!s:<22} {other if differs else ''}".rstrip())
+    print("\n* differs; --preset paper takes the right column. gpm train --help explains each option.")
+
+
+def _level(recipe: Recipe) -> str:
+    return CATALOG[recipe.config.data].task if recipe.config.task == "auto" else recipe.config.task
 
 
 def _paper(recipe: Recipe) -> str:

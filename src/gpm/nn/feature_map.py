@@ -134,10 +134,12 @@ class FeatureMap(nn.Module):
         self.weight = nn.Parameter(torch.empty(rows, width).uniform_(-bound, bound))  # (columns, width)
 
     @torch.no_grad()
-    def fit(self, table: Table, *, each_column: bool = False, raw_bags: bool = False) -> None:
+    def fit(
+        self, table: Table, *, each_column: bool = False, raw_bags: bool = False, rescale: bool = True
+    ) -> None:  # fmt: skip
         """Find the statistics of a table; `each_column` is standardised even if most entries are zero.
 
-        `raw_bags` are bags of words that are still to be normalised.
+        `raw_bags` are bags of words that are still to be normalised. Without `rescale`, numbers stay as they are.
         """
         if isinstance(table, Tensor) and not table.numel():
             return
@@ -147,6 +149,8 @@ class FeatureMap(nn.Module):
             for block in dense_blocks(table):
                 met[self._find_rows(block.to(met.device)).reshape(-1)] = True
             self.weight[~met] = 0  # a category that training never meets contributes nothing, rather than noise
+            return
+        if not rescale:
             return
         self.shift.zero_()
         if isinstance(table, SparseRows):
@@ -225,13 +229,13 @@ class InputMap(nn.Module):
         self.label = nn.Parameter(torch.randn(spec.label_dim, width) * 0.1) if spec.label_dim else None
         self.bias = nn.Parameter(torch.zeros(width))
 
-    def fit(self, table: FeatureTable) -> None:
-        """Find the statistics of a graph's features."""
-        self.node.fit(table.node, raw_bags=table.raw_bags)
+    def fit(self, table: FeatureTable, rescale: bool = True) -> None:
+        """Find the statistics of a graph's features; without `rescale`, numbers stay as they are."""
+        self.node.fit(table.node, raw_bags=table.raw_bags, rescale=rescale)
         if self.edge is not None:
-            self.edge.fit(table.edge)
+            self.edge.fit(table.edge, rescale=rescale)
         if self.pe is not None:
-            self.pe.fit(table.pe, each_column=True)
+            self.pe.fit(table.pe, each_column=True, rescale=rescale)
 
     def nodes(self, table: FeatureTable, rows: Tensor | None = None) -> Tensor:
         """Map rows of a table `[U]`, or all rows of a table that was taken, to `[U, d]`."""

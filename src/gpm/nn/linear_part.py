@@ -62,7 +62,7 @@ def fit_linear(
     left = MOST_WORK
     with threadpool_limits(1):  # sums in the same order for any number of threads
         for scale in choices:
-            work = _count_work(len(rows), np.count_nonzero(scale))
+            work = _count_work(len(rows), int(np.count_nonzero(scale)))
             if best and work > left:
                 continue
             left -= work

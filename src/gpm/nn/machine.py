@@ -19,16 +19,16 @@ _NOTHING = 1e-30  # weight of a pattern that is left out: its share vanishes, bu
 
 class MachineLayer(nn.Module):
     r"""One transformer layer over patterns `[B, M, d]`: :math:`x + A(\mathrm{norm}(x))`, then
-    :math:`x + F(\mathrm{norm}(x))`.
+    :math:`x + F(\mathrm{norm}(x))`. With `literal`, as in the paper: :math:`F(x + A(x))`.
     """
 
-    def __init__(self, width: int, heads: int, hidden: int, dropout: float) -> None:
+    def __init__(self, width: int, heads: int, hidden: int, dropout: float, literal: bool = False) -> None:
         super().__init__()
-        self.heads, self.dropout = heads, dropout
-        self.norm = nn.LayerNorm(width)
+        self.heads, self.dropout, self.literal = heads, dropout, literal
+        self.norm = _make_norm(width, literal)
         self.qkv = SharedLinear(width, 3 * width)
         self.out = SharedLinear(width, width)
-        self.feed_norm = nn.LayerNorm(width)
+        self.feed_norm = _make_norm(width, literal)
         self.grow = SharedLinear(width, hidden)
         self.shrink = SharedLinear(hidden, width)
 
@@ -45,7 +45,8 @@ class MachineLayer(nn.Module):
         return x + self._drop(self.out(joined), rows)
 
     def feed(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
-        return x + self._drop(self.shrink(functional.relu_(self.grow(self.feed_norm(x)))), rows)
+        fed = self._drop(self.shrink(functional.relu_(self.grow(self.feed_norm(x)))), rows)
+        return fed if self.literal else x + fed
 
     def forward(self, x: Tensor, bias: Tensor | None = None, rows: Tensor | None = None) -> Tensor:
         return self.feed(self.attend(x, bias, rows), rows)
@@ -56,7 +57,8 @@ class MachineLayer(nn.Module):
         """Return the mean over patterns of `forward`, `[B, d]`: taken before the last map, with which it commutes."""
         x = self.attend(x, bias, rows)
         grown = functional.relu_(self.grow(self.feed_norm(x)))
-        return _mean(x, weight) + self._drop(self.shrink(_mean(grown, weight)), rows)
+        fed = self._drop(self.shrink(_mean(grown, weight)), rows)
+        return fed if self.literal else _mean(x, weight) + fed
 
     def forward_class(self, x: Tensor, bias: Tensor | None = None, rows: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return `forward` of the class token (index 0) alone `[B, d]`, and its attention to the patterns `[B, M]`."""
@@ -89,11 +91,12 @@ class Machine(nn.Module):
         super().__init__()
         width, heads, layers = options.width or 0, options.heads or 0, options.layers or 0
         hidden = max(1, round(options.ffn * width))
-        self.layers = nn.ModuleList(MachineLayer(width, heads, hidden, options.dropout) for _ in range(layers))
+        literal = options.layer == "literal"
+        self.layers = nn.ModuleList(MachineLayer(width, heads, hidden, options.dropout, literal) for _ in range(layers))
         self.each = options.readout == "sum"  # normalise each pattern, not their mean
         self.token = nn.Parameter(torch.randn(width) * 0.1) if options.readout == "class" else None
         self.query = nn.Parameter(torch.zeros(width)) if options.fusion else None
-        self.norm = nn.LayerNorm(width)
+        self.norm = _make_norm(width, literal)
         self.checkpointing = False
 
     def _pass(self, layer: nn.Module, x: Tensor, bias: Tensor | None, rows: Tensor | None) -> Tensor:
@@ -140,6 +143,10 @@ class Machine(nn.Module):
         else:
             pooled = last.forward_mean(x, weight, bias, rows)
         return self.norm(pooled), weights
+
+
+def _make_norm(width: int, literal: bool) -> nn.Module:
+    return nn.Identity() if literal else nn.LayerNorm(width)
 
 
 def _find_bias(weight: Tensor | None) -> Tensor | None:

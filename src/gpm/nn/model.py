@@ -68,7 +68,8 @@ class GraphPatternMachine(nn.Module):
         super().__init__()
         self.inputs, self.options, self.longest, self.drawn = inputs, options, longest, drawn
         width = options.width or 0
-        self.input_map = InputMap(inputs, width, options.feature_dropout, flip_signs=options.pe == "lap")
+        flips = options.pe == "lap" and options.flip_signs
+        self.input_map = InputMap(inputs, width, options.feature_dropout, flip_signs=flips)
         self.semantic = SemanticPath(options)
         self.anonymous = None if options.anonymous == "none" else AnonymousPath(options, topology, longest)
         self.machine = Machine(options)
@@ -264,7 +265,7 @@ class GraphPatternMachine(nn.Module):
             nodes: Nodes that statistics may be taken from; by default all.
         """
         graph = tokenizer.graph
-        self.input_map.fit(table if nodes is None else table.restrict(graph, nodes))
+        self.input_map.fit(table if nodes is None else table.restrict(graph, nodes), self.options.scale_inputs)
         nodes = np.arange(graph.num_nodes) if nodes is None else nodes
         if self.options.readout == "sum":
             pointer = np.array([0, graph.num_nodes]) if graph.graph_ptr is None else graph.graph_ptr

@@ -42,7 +42,8 @@ _log = logging.getLogger("gpm")
 
 def choose_options(config: Config, data: TaskData, given: Mapping[str, Any]) -> Config:
     """Return the options with those that are not given chosen from the data; preset plain leaves them as they are."""
-    if config.preset == "plain" or config.model != "gpm" or (data.level == "link" and config.protocol == "paper"):
+    published = data.level == "link" and config.protocol == "paper"
+    if config.preset in ("plain", "paper") or config.model != "gpm" or published:
         return config
     split = draw_split(data, settle_options(config, data))
     count = len(split.train)

@@ -7,13 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gpm.config import Config
+from gpm.config import Config, ShiftOptions, TaskOptions, declared
 from gpm.data.sources import find_again, has_columns, load_by, resolve
 from gpm.data.tables.table_source import Tables
 from gpm.data.task_data import TaskData
 from gpm.errors import GpmError, kind_of, nearest
 from gpm.training.auto_options import choose_options
 from gpm.training.baseline_options import fill_baseline
+from gpm.training.paper_options import choose_paper
 from gpm.training.recipes import Recipe, find_recipe, recipe_names
 
 _log = logging.getLogger("gpm")
@@ -34,7 +35,12 @@ def choose_recipe(
     if recipe is None and "data" in options:
         raise GpmError("data is an option of recipes; without one, the first argument says what to train on.")
     if recipe is not None and not base:
-        config, changed = recipe.config.with_(**options), recipe.config.changes(options)
+        changed = recipe.config.changes(options)
+        if _is_paper(recipe.config, options):
+            asked = recipe.config.with_(**{key: options[key] for key in _about_data() if key in options})
+            data = load_by(asked.data, asked)
+            return replace(recipe, config=choose_paper(recipe, options, data.level), changed=changed), data
+        config = recipe.config.with_(**options)
         data = load_by(config.data, config)
         if config.model != recipe.config.model:
             config = fill_baseline(config, options, data)
@@ -49,10 +55,23 @@ def choose_recipe(
     data = load_by(own or source, config)
     if config.model != begin.model:
         config = fill_baseline(config, options, data)
+    elif _is_paper(begin, options):
+        config = choose_paper(Recipe(name, begin.with_(data=config.data)), options, data.level)
     elif not base:
         config = choose_options(config, data, options)
     named_options = None if base else sorted(key for key in options if key != "data")
     return Recipe(name if tables is None else tables.name, config, given=named_options), data
+
+
+def _is_paper(config: Config, options: dict[str, Any]) -> bool:
+    """Return whether the options of the paper are asked for."""
+    asked = config.to_dict() | options
+    return bool(asked["preset"] == "paper" and asked["model"] == "gpm")
+
+
+def _about_data() -> set[str]:
+    """Return the names of the options that say what the data is."""
+    return {"metric", "split", *declared(TaskOptions), *declared(ShiftOptions)}
 
 
 def name_target_graph(source: Any, options: dict[str, Any]) -> dict[str, Any]:

@@ -324,12 +324,15 @@ def test_the_options_name_the_embedding() -> None:
     np.testing.assert_array_equal(embed_positions(graph, "rings", 4), embed_rings(graph, 4))
 
 
-@pytest.mark.parametrize(("kind", "flips"), [("lap", True), ("rwse", False), ("rings", False)])
-def test_signs_flip_while_training_only(kind: str, flips: bool) -> None:
+@pytest.mark.parametrize(
+    ("kind", "asked", "flips"),
+    [("lap", True, True), ("lap", False, False), ("rwse", True, False), ("rings", True, False)],
+)
+def test_signs_flip_while_training_only(kind: str, asked: bool, flips: bool) -> None:
     """The sign of an eigenvector means nothing: training shows both, for a whole batch at once; prediction one."""
     graph = Graph.from_networkx(nx.karate_club_graph())
     table = FeatureTable(graph, embed_positions(graph, kind, 3))
-    options = ModelOptions(width=8, layers=1, heads=1, pe=kind, pe_dim=3)
+    options = ModelOptions(width=8, layers=1, heads=1, pe=kind, pe_dim=3, flip_signs=asked)
     inputs = GraphPatternMachine(table.spec(), options, 2, 8).input_map
     inputs.fit(table)
     assert inputs.pe is not None

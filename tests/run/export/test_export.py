@@ -53,6 +53,8 @@ CHOICES: dict[str, list[Any]] = {
     "fusion": [False, True],
     "head": ["linear", "mlp"],
     "layers": [1, 2],
+    "layer": ["residual", "literal"],
+    "scale_inputs": [False, True],
     "lengths": [[0, 1, 3], [4, 2], [0]],
     "expected": [0, 2],
     "labels": ["off", "on"],

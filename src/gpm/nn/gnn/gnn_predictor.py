@@ -87,7 +87,7 @@ class NetworkPredictor(Predicts):
         part = table if seen is None else table.restrict(graph, nodes_of(graph, seen))
         model = make_network(config, inputs or part.spec(), outputs, level, layers).to(device)
         if inputs is None:
-            model.input_map.fit(part)
+            model.input_map.fit(part, config.scale_inputs)
         return cls(model, table, IncomingEdges.of(graph), hide)
 
     @cached_property

@@ -60,7 +60,8 @@ class GraphNetwork(nn.Module):
         self.kind, self.inputs, self.options, self.outputs, self.level = kind, inputs, options, outputs, level
         width = options.width or 0
         read = inputs if kind in READ_EDGES else replace(inputs, edge="none")
-        self.input_map = InputMap(read, width, options.feature_dropout, flip_signs=options.pe == "lap", hidden=0.0)
+        flips = options.pe == "lap" and options.flip_signs
+        self.input_map = InputMap(read, width, options.feature_dropout, flip_signs=flips, hidden=0.0)
         count = usual_layers(kind, level) if layers is None else layers
         self.layers = nn.ModuleList(_make_layer(kind, options, read.edge != "none", i + 1) for i in range(count))
         norm, self.residual = choose_norm(kind, options, level), choose_residual(kind, options, level)

@@ -22,6 +22,7 @@ class Recipe:
     paper_mean: float | None = None  # in percent or in the target's units
     paper_std: float | None = None
     paper: dict[str, Any] = field(default_factory=dict)  # hyper-parameters in the paper's own table
+    paper_code: dict[str, Any] = field(default_factory=dict)  # what the public configuration of the paper adds
     note: str = ""  # on the figure
     changed: list[str] = field(default_factory=list)  # options that the user changed
     given: list[str] | None = None  # without a recipe, options that the user gave; the others were chosen
@@ -70,14 +71,17 @@ def find_recipe(name: str) -> Recipe | None:
 
 
 def read_recipe(name: str, text: str, source: str) -> Recipe:
-    """Read a recipe: options, and about, note, paper and paper_result beside them."""
+    """Read a recipe: options, and about, note, paper, paper_code and paper_result beside them."""
     values = parse_yaml(text, source)
     if not isinstance(values, dict) or not values.get("data"):
         raise GpmError(f"{source} must hold options as 'key: value', with data among them.")
-    about, note, paper = values.pop("about", ""), values.pop("note", ""), values.pop("paper", {})
+    about, note = values.pop("about", ""), values.pop("note", "")
+    paper, paper_code = values.pop("paper", {}), values.pop("paper_code", {})
+    for beside in (paper, paper_code):
+        Config.from_dict(beside, source)
     result = values.pop("paper_result", [None, None])
     figures = isinstance(result, list) and all(type(figure) in (int, float, type(None)) for figure in result)
     if not figures or len(result) != 2 or (result[0] is None) != (result[1] is None):
         raise GpmError(f"{source}: paper_result must be [mean, standard deviation] in percent, got {result!r}.")
     mean, std = result
-    return Recipe(name, Config.from_dict(values, source), about, mean, std, paper, note)
+    return Recipe(name, Config.from_dict(values, source), about, mean, std, paper, paper_code, note)
