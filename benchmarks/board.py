@@ -13,13 +13,11 @@ splits. No recipe is used: data is loaded by name, and passed as an object.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import logging
 import multiprocessing
 import resource
 import signal
-import subprocess
 import tempfile
 import time
 import traceback
@@ -30,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from gpm.io.atomic import write_json
+from gpm.io.environment import find_commit
 
 ROOT = Path(__file__).parents[1]
 RESULTS, TUNING = ROOT / "results" / "board", ROOT / "runs" / "board"
@@ -286,19 +285,6 @@ def find_missing(jobs: Iterable[Job], records: Iterable[Record], commit: str, *,
         return record is not None and (job.hide_test or record["status"] != "done" or "test" in record)
 
     return [job for job in jobs if not is_done(job)]
-
-
-def find_commit() -> str:
-    """Return the last commit that changed `src`, and a digest of what has changed since."""
-
-    def git(*words: str) -> str:
-        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-
-    try:
-        commit, changes = git("log", "-1", "--format=%H", "--", "src").strip()[:12], git("diff", "HEAD", "--", "src")
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return f"{commit}+{hashlib.sha256(changes.encode()).hexdigest()[:8]}" if changes else commit
 
 
 def describe_versions() -> dict[str, str]:

@@ -26,6 +26,7 @@ COMMANDS = {
     "import": "gpm.cli.import_:import_run",
     "doctor": "gpm.cli.doctor:doctor",
     "recipes": "gpm.cli.recipes:list_recipes",
+    "reproduce": "gpm.cli.reproduce:reproduce",
     "data": "gpm.cli.datasets:data",
     "patterns": "gpm.cli.patterns:patterns",
     "demo": "gpm.cli.demo:demo",

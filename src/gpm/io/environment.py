@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib.metadata
 import os
 import platform
+import subprocess
+from pathlib import Path
 from typing import Any
 
 PACKAGES = (
@@ -34,6 +37,27 @@ def describe_environment() -> dict[str, Any]:
         "kernel": f"numba {numba.__version__} on {numba.config.CPU_NAME or 'the host CPU'}, torch elsewhere",
         "threads": {"cores": os.cpu_count(), "numba": count_threads(), "torch": torch.get_num_threads()},
     }
+
+
+def find_commit() -> str:
+    """Return the last commit that changed the package, and a digest of what has changed since.
+
+    Of a package that is installed without its repository, it is the version.
+    """
+    from gpm import __version__
+
+    folder = Path(__file__).parents[1]
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=True).stdout
+
+    try:
+        commit, changes = git("log", "-1", "--format=%H", "--", ".").strip()[:12], git("diff", "HEAD", "--", ".")
+    except (OSError, subprocess.CalledProcessError):
+        commit = ""
+    if not commit:
+        return f"version {__version__}"
+    return f"{commit}+{hashlib.sha256(changes.encode()).hexdigest()[:8]}" if changes else commit
 
 
 @functools.cache  # each is a file to parse, and every run asks for all

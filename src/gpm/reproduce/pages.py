@@ -1,0 +1,170 @@
+"""Pages in Markdown, made of the records alone: the paper's figures and ours, side by side, and what was not run."""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gpm.io.atomic import write_text
+from gpm.reproduce.paper_tables import Cell, Column, Ours, Table, deviations, read_tables
+from gpm.reproduce.records import Job, Record, Records
+from gpm.tasks.metrics import METRICS
+
+FOLDER = "docs/results"
+MOST_SEEDS = 10  # that a page looks for
+# Where the evidence for the other tables and figures stands, or that there is none yet.
+ELSEWHERE = {
+    "Table 4": "shift: [Shift](../shift.md)",
+    "Table 5": "model components: an excerpt of [table 9](table-9.md)",
+    "Table 6": "hyper-parameters: `gpm recipes NAME` and [The paper and this implementation](../paper.md)",
+    "Table 7": "sizes of models: [The paper and this implementation](../paper.md); trainings in [Scale](../scale.md)",
+    "Table 8": "expressiveness: not made again yet",
+    "Table 12": "seconds per epoch by number of patterns: not made again yet",
+    "Figures 1 to 3": "drawings of the method: [Model](../model.md)",
+    "Figure 4": "scaling: [Scale](../scale.md), without the paper's graphs",
+    "Figure 5": "p and q of the walks: not made again yet",
+    "Figures 6 and 8": "patterns of single predictions: `gpm explain`; those of the paper are not made again yet",
+    "Figure 7": "over-squashing: not made again yet",
+}
+
+Reasons = Mapping[tuple[str, str, int], str]
+
+
+def write_pages(out: Path, reasons: Reasons) -> Path:
+    """Write a page for each table and one that lists them; `reasons` say why runs were not made. Return the list."""
+    records = Records(out)
+    (out / FOLDER).mkdir(parents=True, exist_ok=True)
+    for table in read_tables():
+        write_text(out / FOLDER / f"table-{table.number}.md", describe_table(table, records, reasons))
+    index = out / FOLDER / "index.md"
+    write_text(index, _keep_links(describe_index(records), index.parent))
+    return index
+
+
+def _keep_links(text: str, folder: Path) -> str:
+    """Return text whose links to pages that are not there are plain words: the docs are not part of a wheel."""
+    return re.sub(r"\[([^]]*)\]\(([^)]*)\)", lambda link: link[0] if (folder / link[2]).is_file() else link[1], text)
+
+
+def find_records(records: Records, column: Column, row: Ours) -> list[Record]:
+    """Return the records of a cell, by seed."""
+    found = (records.find(Job(column.recipe, row.options, seed)) for seed in range(MOST_SEEDS))
+    return [record for record in found if record is not None]
+
+
+def describe_table(table: Table, records: Records, reasons: Reasons) -> str:
+    """Return the page of a table."""
+    cells = {
+        (row.name, column.title): find_records(records, column, row) for row in table.ours for column in table.columns
+    }
+    lines = [f"# Table {table.number}: {table.title}", ""]
+    lines += [table.note, ""] if table.note else []
+    lines += [
+        "Rows of the paper are copied from it. Rows of this implementation are means ± standard deviations over seeds",
+        "(their number in brackets) on the test split. *Difference*: by how many of the paper's standard deviations a",
+        "row is better (+) or worse (-) than the named row of the paper. A dash: not run, see below.",
+        "",
+        f"| | | {' | '.join(column.title for column in table.columns)} |",
+        f"|---|---|{'---|' * len(table.columns)}",
+    ]
+    for published in table.paper:
+        lines.append(f"| paper | {published.name} | {' | '.join(map(_show_cell, published.cells))} |")
+    for row in table.ours:
+        mine = [cells[row.name, column.title] for column in table.columns]
+        lines.append(f"| **here** | **{row.name}** | {' | '.join(map(_show_records, mine))} |")
+        if (beside := table.published(row.beside)) is not None and any(mine):
+            apart = [_show_difference(*pair) for pair in zip(mine, beside.cells, strict=True)]
+            lines.append(f"| difference | {row.name}, from {beside.name} | {' | '.join(apart)} |")
+    everything = [record for some in cells.values() for record in some]
+    lines += ["", *_describe_runs(table, cells), "", *_describe_missing(table, cells, reasons)]
+    lines += ["", *_describe_origin(everything), ""]
+    return "\n".join(lines)
+
+
+def _show_cell(cell: Cell) -> str:
+    if isinstance(cell, tuple):
+        digits = 3 if cell[0] < 1 else 2
+        return f"{cell[0]:.{digits}f} ± {cell[1]:.{digits}f}"
+    return cell or "-"
+
+
+def _values(found: Sequence[Record]) -> list[float]:
+    return [METRICS[record["metric"]].scaled(record["test"][record["metric"]]) for record in found]
+
+
+def _show_records(found: Sequence[Record]) -> str:
+    if not found:
+        return "-"
+    values, digits = _values(found), 2 if METRICS[found[0]["metric"]].share else 3
+    spread = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.{digits}f}{spread} ({len(values)})"
+
+
+def _show_difference(found: Sequence[Record], cell: Cell) -> str:
+    if not found:
+        return ""
+    apart = deviations(statistics.fmean(_values(found)), cell, METRICS[found[0]["metric"]].larger)
+    return "" if math.isnan(apart) else f"{apart:+.1f}"
+
+
+def _describe_runs(table: Table, cells: Mapping[tuple[str, str], list[Record]]) -> list[str]:
+    """Say how each row is made again, and the protocol of each dataset."""
+    lines = ["## How it was made", "", "| row | command |", "|---|---|"]
+    for row in table.ours:
+        command = Job("RECIPE", row.options).command.replace("--seed 0", "--seed 0, 1, ...")
+        lines.append(f"| {row.name} | `{command}` |")
+    lines += ["", "| dataset | recipe | protocol | seconds of a training |", "|---|---|---|---|"]
+    for column in table.columns:
+        found = [record for row in table.ours for record in cells[row.name, column.title]]
+        if found:
+            protocol = found[0]["protocol"].replace(f"seed {found[0]['seed']}", "seed as listed")
+            seconds = [record["train_seconds"] for record in found]
+            spent = f"{min(seconds):.0f} to {max(seconds):.0f}" if len(seconds) > 1 else f"{seconds[0]:.0f}"
+            lines.append(f"| {column.title} | `{column.recipe}` | {protocol} | {spent} |")
+    return lines
+
+
+def _describe_missing(table: Table, cells: Mapping[tuple[str, str], list[Record]], reasons: Reasons) -> list[str]:
+    missing: dict[tuple[str, str], list[str]] = {}
+    for row in table.ours:
+        for column in table.columns:
+            if not cells[row.name, column.title]:
+                why = reasons.get(Job(column.recipe, row.options).key, "not asked for")
+                missing.setdefault((row.name, why), []).append(column.title)
+    if not missing:
+        return []
+    lines = [f"| {name} | {', '.join(titles)} | {why} |" for (name, why), titles in missing.items()]
+    return ["## Not run", "", "| row | datasets | why |", "|---|---|---|", *lines]
+
+
+def _describe_origin(found: Sequence[Record]) -> list[str]:
+    if not found:
+        return ["No run of this table has been made yet."]
+    commits = sorted({record["commit"] for record in found})
+    dates = sorted({record["date"] for record in found})
+    when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    return [f"{len(found)} runs of {when}; code {', '.join(f'`{each}`' for each in commits)}. Made by `gpm reproduce`."]
+
+
+def describe_index(records: Records) -> str:
+    """Return the page that lists the paper's tables and figures."""
+    lines = [
+        "# The paper's tables and figures",
+        "",
+        "`gpm reproduce` makes the tables below again; it runs what is missing and writes these pages.",
+        "",
+        "| | | runs |",
+        "|---|---|---|",
+    ]
+    rows = {}
+    for table in read_tables():
+        made = sum(len(find_records(records, column, row)) for row in table.ours for column in table.columns)
+        rows[f"Table {table.number}"] = f"[{table.title}](table-{table.number}.md) | {made}"
+    for name, where in ELSEWHERE.items():
+        rows[name] = f"{where} | "
+    order = sorted(rows, key=lambda name: (name.startswith("Figure"), int(name.split()[1])))
+    lines += [f"| {name} | {rows[name]} |" for name in order]
+    return "\n".join([*lines, ""])

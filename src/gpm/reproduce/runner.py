@@ -1,0 +1,136 @@
+"""Run what the pages lack, the cheapest first, within a time; a run that is stopped goes on with the next call."""
+
+from __future__ import annotations
+
+import _thread
+import logging
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from gpm.data.catalog import CATALOG, find_compact, has_raw
+from gpm.errors import GpmError
+from gpm.reproduce.paper_tables import Table, estimate_minutes
+from gpm.reproduce.records import Job, Record, Records
+from gpm.run.run import Run
+from gpm.tasks.metrics import METRICS
+from gpm.training.recipes import find_recipe
+from gpm.training.start import train
+
+UNFINISHED = "results/unfinished"
+_log = logging.getLogger("gpm")
+
+
+class OverError(Exception):
+    """The time is over; what was trained is saved."""
+
+
+def list_jobs(tables: Sequence[Table], seeds: int, only: Sequence[str] = ()) -> list[Job]:
+    """Return the runs that tables ask for, each once: seed by seed, of each the cheapest first."""
+    jobs: dict[tuple[str, str, int], Job] = {}
+    for table in tables:
+        for column in table.columns:
+            for row in table.ours:
+                if only and column.recipe not in only:
+                    continue
+                for seed in range(seeds):
+                    job = Job(column.recipe, row.options, seed, estimate_minutes(column.recipe, row.cost))
+                    jobs.setdefault(job.key, job)
+    return sorted(jobs.values(), key=lambda job: (job.seed, job.minutes))
+
+
+def is_at_hand(recipe: str) -> bool:
+    """Return whether the data of a recipe is there, so that nothing is downloaded."""
+    found = find_recipe(recipe)
+    entry = None if found is None else CATALOG.get(found.config.data)
+    return entry is not None and (not entry.raw or has_raw(entry) or find_compact(entry) is not None)
+
+
+def run_jobs(jobs: Sequence[Job], out: Path, seconds: float, *, quiet: bool = False) -> dict[tuple[str, str, int], str]:
+    """Run the jobs that have no record yet.
+
+    Args:
+        jobs: Runs, in the order in which to try them.
+        out: Folder of the records.
+        seconds: Time that they may take together. A run that is expected to take longer than what is left is not begun.
+        quiet: Show no progress bar.
+
+    Returns:
+        Why a run was not made, by its key.
+    """
+    records, until = Records(out), time.monotonic() + seconds
+    reasons: dict[tuple[str, str, int], str] = {}
+    wanted = [job for job in jobs if records.find(job) is None]
+    _log.info("%d of %d runs are there", len(jobs) - len(wanted), len(jobs))
+    for number, job in enumerate(wanted, 1):
+        left = until - time.monotonic()
+        if not is_at_hand(job.recipe):
+            reasons[job.key] = "its data is not here"
+        elif 60 * job.minutes > left:
+            reasons[job.key] = f"about {show_minutes(job.minutes)} on one core"
+        else:
+            _log.info("run %d of %d: %s", number, len(wanted), job.command)
+            try:
+                record = records.add(job, run_job(job, out, left, quiet))
+            except OverError:
+                reasons[job.key] = "begun; the next call goes on with it"
+            except GpmError as error:
+                reasons[job.key] = str(error).rstrip(".")
+                _log.warning("not done: %s", error)
+            else:
+                shutil.rmtree(_place(job, out), ignore_errors=True)
+                _log.info("%s: %s", job.command.removeprefix("gpm train "), _score(record))
+    return reasons
+
+
+def run_job(job: Job, out: Path, seconds: float, quiet: bool = False) -> Run:
+    """Train, or go on with a training that was stopped; after so many seconds it is stopped and saved."""
+    place = _place(job, out)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with _time_limit(seconds) as is_over:
+        try:
+            run = train(job.recipe, out=place, seed=job.seed, quiet=quiet, **job.options)
+        except KeyboardInterrupt:
+            if is_over.is_set():
+                raise OverError from None
+            raise
+    assert isinstance(run, Run)
+    return run
+
+
+@contextmanager
+def _time_limit(seconds: float) -> Iterator[threading.Event]:
+    """Interrupt the main thread after some seconds, as Ctrl-C does, and set an event that tells the two apart."""
+    is_over = threading.Event()
+
+    def interrupt() -> None:
+        is_over.set()
+        _thread.interrupt_main(signal.SIGINT)
+
+    timer = threading.Timer(max(seconds, 0.1), interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield is_over
+    finally:
+        timer.cancel()
+
+
+def _place(job: Job, out: Path) -> Path:
+    return out / UNFINISHED / job.file.removesuffix(".json")
+
+
+def _score(record: Record) -> str:
+    kind = METRICS[record["metric"]]
+    return f"test {kind.title} {kind.show(record['test'][record['metric']])}, {record['train_seconds']:.0f} s"
+
+
+def show_minutes(minutes: float) -> str:
+    """Return a time in words."""
+    if minutes < 120:
+        return f"{minutes:.0f} minutes"
+    return f"{minutes / 60:.0f} hours" if minutes < 24 * 60 else f"{minutes / 60 / 24:.0f} days or more"

@@ -1,0 +1,92 @@
+"""Pages have the paper's figures and ours, say what was not run, and come from the records alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpm.cli.main import main
+from gpm.io.atomic import write_json
+from gpm.reproduce import pages, paper_tables
+from gpm.reproduce.pages import describe_table, write_pages
+from gpm.reproduce.records import FOLDER, Job, Records
+from tests.reproduce.toys import SMALL, TOY
+
+
+def _record(out: Path, seed: int, test: float) -> None:
+    job = Job("motifs", SMALL, seed)
+    path = out / FOLDER / job.file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, {
+        "metric": "accuracy", "test": {"accuracy": test}, "protocol": f"split random, seed {seed}; test read once",
+        "seed": seed, "train_seconds": 10.0 + seed, "commit": "abc", "date": "2026-01-01",
+    })  # fmt: skip
+
+
+def test_a_page_has_the_papers_figures_ours_and_the_difference(tmp_path: Path) -> None:
+    for seed, test in enumerate((0.53, 0.55)):
+        _record(tmp_path, seed, test)
+    reasons = {Job("reddit-m5k", SMALL).key: "its data is not here"}
+    page = describe_table(TOY, Records(tmp_path), reasons)
+    assert "| paper | GPM | 50.00 ± 2.00 | 51.87 ± 1.04 |" in page
+    assert "| paper | SAN | OOM | - |" in page
+    assert "| **here** | **GPM** | 54.00 ± 1.41 (2) | - |" in page
+    assert "| difference | GPM, from GPM | +2.0 |  |" in page
+    assert "| Motifs | `motifs` | split random, seed as listed; test read once | 10 to 11 |" in page
+    assert "| GPM | Far | its data is not here |" in page
+    assert "| w/o AP | Motifs, Far | not asked for |" in page
+    assert "2 runs of 2026-01-01; code `abc`" in page
+
+
+def test_pages_are_written_whatever_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "read_tables", lambda: (TOY,))
+    _record(tmp_path, 0, 0.5)
+    index = write_pages(tmp_path, {})
+    text = index.read_text(encoding="utf-8")
+    assert "| Table 1 | [Toys (accuracy)](table-1.md) | 1 |" in text
+    assert "| Table 8 | expressiveness: not made again yet |  |" in text
+    assert (index.parent / "table-1.md").is_file()
+    assert "shift.md" not in text  # the docs are not there
+    (tmp_path / "docs" / "shift.md").touch()
+    assert "[Shift](../shift.md)" in write_pages(tmp_path, {}).read_text(encoding="utf-8")
+
+
+def test_all_tables_and_figures_of_the_paper_are_listed(tmp_path: Path) -> None:
+    text = write_pages(tmp_path, {}).read_text(encoding="utf-8")
+    for number in range(1, 13):
+        assert f"| Table {number} |" in text
+    assert all(f"Figure{name}" in text for name in ("s 1 to 3", " 4", " 5", "s 6 and 8", " 7"))
+
+
+def test_the_command_runs_what_is_missing_and_writes_the_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for module in (pages, paper_tables):
+        monkeypatch.setattr(module, "read_tables", lambda: (TOY,))
+    monkeypatch.delenv("GPM_RAW", raising=False)
+    monkeypatch.setenv("GPM_DATA", str(tmp_path / "data"))
+    out = str(tmp_path / "made")
+    assert main(["reproduce", "1", "--seeds", "1", "--only", "motifs", "--budget", "2h", "--out", out, "--quiet"]) == 0
+    assert "2 of 3 runs are there" in capsys.readouterr().out
+    assert main(["reproduce", "--list", "--seeds", "1", "--out", out]) == 0
+    shown = capsys.readouterr().out
+    assert "rows: GPM, w/o AP, slow" in shown
+    assert "not here: see gpm data" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["4"], "Table '4' is not among those"),
+        (["--only", "blogg"], "No table has the recipe 'blogg'. Did you mean 'blog'?"),
+        (["--seeds", "0"], "--seeds must lie between 1 and 10, got 0."),
+        (["--budget", "soon"], "must be written as 45s, 30m, 2h or 1h30m, got 'soon'."),
+    ],
+)
+def test_mistakes_get_one_sentence(
+    words: list[str], sentence: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["reproduce", *words, "--out", str(tmp_path)]) == 2
+    assert sentence in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())

@@ -1,0 +1,68 @@
+"""The paper's figures as they were copied, and the runs beside them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from gpm import GpmError
+from gpm.reproduce.paper_tables import Table, choose_tables, deviations, estimate_minutes, read_tables
+from gpm.training.recipes import find_recipe
+
+TABLES = pytest.mark.parametrize("table", read_tables(), ids=lambda table: f"table-{table.number}")
+
+
+@TABLES
+def test_every_row_has_a_cell_per_column_and_every_column_a_recipe(table: Table) -> None:
+    for row in table.paper:
+        assert len(row.cells) == len(table.columns), row.name
+    for column in table.columns:
+        assert find_recipe(column.recipe) is not None
+    for ours in table.ours:
+        assert ours.beside == "" or table.published(ours.beside) is not None
+    assert len({row.name for row in table.ours}) == len(table.ours)
+
+
+@TABLES
+def test_options_of_our_rows_fit_every_recipe(table: Table) -> None:
+    for column in table.columns:
+        recipe = find_recipe(column.recipe)
+        assert recipe is not None
+        for row in table.ours:
+            if row.options.get("preset") != "paper":  # whose options are not those of the recipe
+                recipe.config.with_(**row.options)
+
+
+@TABLES
+def test_the_papers_own_row_is_the_figure_of_the_recipe(table: Table) -> None:
+    """Copied twice, independently: from the table and into the recipe."""
+    row = table.published("GPM") or table.published("Train=16 Infer=128")
+    assert row is not None
+    for column, cell in zip(table.columns, row.cells, strict=True):
+        recipe = find_recipe(column.recipe)
+        assert recipe is not None
+        assert cell == (recipe.paper_mean, recipe.paper_std), column.title
+
+
+def test_tables_are_chosen_by_number() -> None:
+    assert [table.number for table in choose_tables("9, table-1")] == [9, 1]
+    assert choose_tables("") == list(read_tables())
+    with pytest.raises(GpmError, match=r"Table '4' is not among those that can be made again: 1, 2, 3, 9, 10, 11\."):
+        choose_tables("4")
+
+
+@pytest.mark.parametrize(
+    ("mean", "cell", "larger", "apart"),
+    [(92.0, (90.0, 0.5), True, 4.0), (0.08, (0.06, 0.01), False, -2.0), (92.0, (90.0, 0.0), True, math.nan)],
+)
+def test_a_difference_is_in_the_papers_standard_deviations(
+    mean: float, cell: tuple[float, float], larger: bool, apart: float
+) -> None:
+    assert deviations(mean, cell, larger) == pytest.approx(apart, nan_ok=True)
+    assert math.isnan(deviations(mean, "OOM", larger))
+
+
+def test_what_was_not_measured_comes_after_what_takes_minutes() -> None:
+    assert estimate_minutes("blog", 1) < estimate_minutes("reddit-m5k", 1)
+    assert estimate_minutes("blog", 8) == 8 * estimate_minutes("blog", 1)

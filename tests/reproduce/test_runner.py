@@ -1,0 +1,134 @@
+"""What is missing is run, within a time; what was stopped goes on; a second call has nothing to do."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpm import Run, train
+from gpm.reproduce import runner
+from gpm.reproduce.records import Job, Records
+from gpm.reproduce.runner import is_at_hand, list_jobs, run_jobs
+from tests.reproduce.toys import SMALL, TOY
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+HOUR = 3600.0
+
+
+@pytest.fixture(autouse=True)
+def _no_raw_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("GPM_RAW", raising=False)
+    monkeypatch.setenv("GPM_DATA", str(tmp_path / "data"))
+
+
+def test_runs_that_several_tables_ask_for_are_listed_once_the_cheapest_first() -> None:
+    jobs = list_jobs([TOY, TOY], 2)
+    assert len(jobs) == len({job.key for job in jobs}) == 2 * 3 * 2
+    order = [(job.seed, job.minutes) for job in jobs]
+    assert order == sorted(order)
+    assert {job.recipe for job in list_jobs([TOY], 1, ["motifs"])} == {"motifs"}
+
+
+def test_a_run_is_kept_as_a_record_and_not_made_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = [Job("motifs", SMALL, seed) for seed in (0, 1)]
+    assert run_jobs(jobs, tmp_path, HOUR, quiet=True) == {}
+    monkeypatch.setattr(runner, "train", None)
+    assert run_jobs(jobs, tmp_path, HOUR, quiet=True) == {}
+    record = Records(tmp_path).find(jobs[1])
+    assert record is not None
+    assert (record["seed"], record["recipe"], record["metric"]) == (1, "motifs", "accuracy")
+    assert {"config", "split_digest", "protocol", "commit", "environment", "train_seconds", "command"} <= set(record)
+    assert not any((tmp_path / "results/unfinished").rglob("*.json"))
+
+
+def test_the_command_of_a_record_makes_the_same_figure_again(tmp_path: Path) -> None:
+    from gpm.cli.main import main
+
+    job = Job("motifs", SMALL, 3)
+    run_jobs([job], tmp_path, HOUR, quiet=True)
+    record = Records(tmp_path).find(job)
+    assert record is not None
+    import shlex
+
+    words = shlex.split(record["command"])
+    assert words[0] == "gpm"
+    assert main([*words[1:], "--quiet", "--out", str(tmp_path / "again")]) == 0
+    again = json.loads((tmp_path / "again" / "result.json").read_text())
+    assert (again["test"], again["split_digest"]) == (record["test"], record["split_digest"])
+
+
+def test_what_would_take_too_long_or_has_no_data_is_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "train", None)
+    jobs = [Job("motifs", {}, 0, minutes=90), Job("reddit-m5k"), Job("motifs", {"epochs": 7}, 0, minutes=6000)]
+    reasons = run_jobs(jobs, tmp_path, HOUR)
+    assert list(reasons.values()) == [
+        "about 90 minutes on one core",
+        "its data is not here",
+        "about 4 days or more on one core",
+    ]
+    assert is_at_hand("motifs")
+
+
+def test_a_mistake_is_a_reason_and_does_not_stop_the_others(tmp_path: Path) -> None:
+    jobs = [Job("motifs", {"width": 7}), Job("motifs", SMALL)]
+    reasons = run_jobs(jobs, tmp_path, HOUR, quiet=True)
+    assert list(reasons) == [jobs[0].key]
+    assert "width (7) must be a multiple of heads" in reasons[jobs[0].key]
+    assert Records(tmp_path).find(jobs[1]) is not None
+
+
+def _weights_of(job: Job, out: Path) -> dict[str, Any]:
+    record = Records(out).find(job)
+    assert record is not None
+    return {key: record[key] for key in ("test", "val", "best_epoch", "epochs")}
+
+
+def test_a_run_that_runs_out_of_time_goes_on_with_the_next_call(tmp_path: Path) -> None:
+    job = Job("motifs", SMALL | {"epochs": 40})
+    run_jobs([job], tmp_path / "whole", HOUR, quiet=True)
+    began = time.monotonic()
+    reasons = run_jobs([job], tmp_path / "cut", 1.5, quiet=True)
+    if reasons:  # a fast machine may be done
+        assert reasons == {job.key: "begun; the next call goes on with it"}
+        assert time.monotonic() - began < 60
+        assert any((tmp_path / "cut/results/unfinished").rglob("checkpoint.ckpt"))
+    assert run_jobs([job], tmp_path / "cut", HOUR, quiet=True) == {}
+    assert _weights_of(job, tmp_path / "cut") == _weights_of(job, tmp_path / "whole")
+
+
+def test_ctrl_c_is_not_taken_for_the_end_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "train", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_jobs([Job("motifs", SMALL)], tmp_path, HOUR)
+
+
+def test_a_kill_before_the_record_is_written_costs_no_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Killed(BaseException):
+        pass
+
+    def dies(*_: Any) -> None:
+        raise Killed
+
+    job, trained = Job("motifs", SMALL), []
+    with monkeypatch.context() as dying:
+        dying.setattr(Records, "add", dies)
+        with pytest.raises(Killed):
+            run_jobs([job], tmp_path, HOUR, quiet=True)
+
+    def watched(*arguments: Any, **options: Any) -> Any:
+        run = train(*arguments, **options)
+        assert isinstance(run, Run)
+        trained.append(run.result["train_seconds"])
+        return run
+
+    kept = json.loads(next((tmp_path / "results/unfinished").rglob("result.json")).read_text())
+    monkeypatch.setattr(runner, "train", watched)
+    assert run_jobs([job], tmp_path, HOUR, quiet=True) == {}
+    assert trained == [kept["train_seconds"]]
