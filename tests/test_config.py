@@ -114,11 +114,17 @@ def test_each_rule_has_its_sentence(options: dict[Any, Any], sentence: str) -> N
         ({"data": 5}, "data must be of type str, got 5"),
         ({"lengths": 4}, r"lengths must be a list, as in \[0, 1, 4, 8\], got 4"),
         ({"lengths": [1, 2.5]}, "lengths must be of type int, got 2.5"),
+        ({"linear": [True]}, r"linear must be one of none, base, blend, got \[True\]"),
+        ({"linear": 1}, "linear must be one of none, base, blend, got 1"),
     ],
 )
 def test_types_are_kept_apart(options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(GpmError, match=sentence):
         Config.from_dict(options)
+
+
+def test_what_an_option_was_called_earlier_is_read() -> None:
+    assert [Config.from_dict({"linear": value}).linear for value in (True, False, "blend")] == ["base", "none", "blend"]
 
 
 def test_numbers_may_come_from_yaml_and_numpy() -> None:

@@ -33,9 +33,9 @@ def option(
     low: float | None = None,
     high: float | None = None,
     *,
-    earlier: Mapping[Any, Any] = MappingProxyType({}),
+    earlier: Mapping[bool, str] = MappingProxyType({}),
 ) -> Any:
-    """Declare an option: its default, its help text, the range of a number, and values of earlier versions."""
+    """Declare an option: its default, its help text, the range of a number, and what true and false meant earlier."""
     made = {"default_factory": lambda: list(default)} if isinstance(default, list) else {"default": default}
     return field(metadata={"help": help, "low": low, "high": high, "earlier": earlier}, **made)
 
@@ -47,7 +47,7 @@ class Options:
     def __post_init__(self) -> None:
         for name, (entry, hint) in declared(type(self)).items():
             value, earlier = getattr(self, name), entry.metadata["earlier"]
-            value = _checked(name, earlier.get(value, value) if earlier else value, hint)
+            value = _checked(name, earlier[value] if isinstance(value, bool) and value in earlier else value, hint)
             low, high = entry.metadata["low"], entry.metadata["high"]
             if value is not None and low is not None and not low <= value <= (math.inf if high is None else high):
                 must = f"be at least {low}" if high is None else f"lie between {low} and {high}"

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from gpm.cli.main import main
 from gpm.training.recipes import find_recipe, recipe_names
+
+
+def test_a_recipe_for_data_of_your_own_is_shown_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "own.yaml"
+    file.write_text("data: somewhere.pt\nwidth: 8\n", encoding="utf-8")
+    assert main(["recipes", str(file)]) == 0
+    shown = capsys.readouterr().out
+    assert "width             8" in shown
+    assert "--preset paper" not in shown
 
 
 def test_recipes_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:

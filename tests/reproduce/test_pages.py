@@ -27,14 +27,14 @@ def _record(out: Path, seed: int, test: float) -> None:
 def test_a_page_has_the_papers_figures_ours_and_the_difference(tmp_path: Path) -> None:
     for seed, test in enumerate((0.53, 0.55)):
         _record(tmp_path, seed, test)
-    reasons = {Job("reddit-m5k", SMALL).key: "its data is not here"}
+    reasons = {Job("reddit-m5k", SMALL).key: "the data is not here"}
     page = describe_table(TOY, Records(tmp_path), reasons)
     assert "| paper | GPM | 50.00 ± 2.00 | 51.87 ± 1.04 |" in page
     assert "| paper | SAN | OOM | - |" in page
     assert "| **here** | **GPM** | 54.00 ± 1.41 (2) | - |" in page
     assert "| difference | GPM, from GPM | +2.0 |  |" in page
-    assert "| Motifs | `motifs` | split random, seed as listed; test read once | 10 to 11 |" in page
-    assert "| GPM | Far | its data is not here |" in page
+    assert "| Motifs | `motifs` | GPM | 0, 1 | 10 | split random, seed as listed; test read once |" in page
+    assert "| GPM | Far | the data is not here |" in page
     assert "| w/o AP | Motifs, Far | not asked for |" in page
     assert "2 runs of 2026-01-01; code `abc`" in page
 
@@ -45,7 +45,7 @@ def test_pages_are_written_whatever_there_is(tmp_path: Path, monkeypatch: pytest
     index = write_pages(tmp_path, {})
     text = index.read_text(encoding="utf-8")
     assert "| Table 1 | [Toys (accuracy)](table-1.md) | 1 |" in text
-    assert "| Table 8 | expressiveness: not made again yet |  |" in text
+    assert "| Table 8 | expressiveness: not reproduced yet |  |" in text
     assert (index.parent / "table-1.md").is_file()
     assert "shift.md" not in text  # the docs are not there
     (tmp_path / "docs" / "shift.md").touch()
@@ -68,7 +68,7 @@ def test_the_command_runs_what_is_missing_and_writes_the_pages(
     monkeypatch.setenv("GPM_DATA", str(tmp_path / "data"))
     out = str(tmp_path / "made")
     assert main(["reproduce", "1", "--seeds", "1", "--only", "motifs", "--budget", "2h", "--out", out, "--quiet"]) == 0
-    assert "2 of 3 runs are there" in capsys.readouterr().out
+    assert "2 of 3 runs are complete" in capsys.readouterr().out
     assert main(["reproduce", "--list", "--seeds", "1", "--out", out]) == 0
     shown = capsys.readouterr().out
     assert "rows: GPM, w/o AP, slow" in shown

@@ -48,7 +48,7 @@ def test_the_papers_own_row_is_the_figure_of_the_recipe(table: Table) -> None:
 def test_tables_are_chosen_by_number() -> None:
     assert [table.number for table in choose_tables("9, table-1")] == [9, 1]
     assert choose_tables("") == list(read_tables())
-    with pytest.raises(GpmError, match=r"Table '4' is not among those that can be made again: 1, 2, 3, 9, 10, 11\."):
+    with pytest.raises(GpmError, match=r"Table '4' is not among those that can be reproduced: 1, 2, 3, 9, 10, 11\."):
         choose_tables("4")
 
 

@@ -11,12 +11,21 @@ import pytest
 
 from gpm import Run, train
 from gpm.reproduce import runner
+from gpm.reproduce.paper_tables import Column, Ours
 from gpm.reproduce.records import Job, Records
 from gpm.reproduce.runner import is_at_hand, list_jobs, run_jobs
+from gpm.run.workplace import part_of
 from tests.reproduce.toys import SMALL, TOY
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 HOUR = 3600.0
+
+
+def _run(jobs: list[Job], out: Path, seconds: float = HOUR) -> dict[tuple[str, str, int], str]:
+    """Return the reasons why runs are missing."""
+    reasons: dict[tuple[str, str, int], str] = {}
+    run_jobs(jobs, out, seconds, reasons, quiet=True)
+    return reasons
 
 
 @pytest.fixture(autouse=True)
@@ -35,9 +44,9 @@ def test_runs_that_several_tables_ask_for_are_listed_once_the_cheapest_first() -
 
 def test_a_run_is_kept_as_a_record_and_not_made_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = [Job("motifs", SMALL, seed) for seed in (0, 1)]
-    assert run_jobs(jobs, tmp_path, HOUR, quiet=True) == {}
+    assert _run(jobs, tmp_path) == {}
     monkeypatch.setattr(runner, "train", None)
-    assert run_jobs(jobs, tmp_path, HOUR, quiet=True) == {}
+    assert _run(jobs, tmp_path) == {}
     record = Records(tmp_path).find(jobs[1])
     assert record is not None
     assert (record["seed"], record["recipe"], record["metric"]) == (1, "motifs", "accuracy")
@@ -49,7 +58,7 @@ def test_the_command_of_a_record_makes_the_same_figure_again(tmp_path: Path) -> 
     from gpm.cli.main import main
 
     job = Job("motifs", SMALL, 3)
-    run_jobs([job], tmp_path, HOUR, quiet=True)
+    _run([job], tmp_path)
     record = Records(tmp_path).find(job)
     assert record is not None
     import shlex
@@ -64,18 +73,45 @@ def test_the_command_of_a_record_makes_the_same_figure_again(tmp_path: Path) -> 
 def test_what_would_take_too_long_or_has_no_data_is_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "train", None)
     jobs = [Job("motifs", {}, 0, minutes=90), Job("reddit-m5k"), Job("motifs", {"epochs": 7}, 0, minutes=6000)]
-    reasons = run_jobs(jobs, tmp_path, HOUR)
-    assert list(reasons.values()) == [
-        "about 90 minutes on one core",
-        "its data is not here",
-        "about 4 days or more on one core",
-    ]
+    reasons = _run(jobs, tmp_path)
+    unknown = "not within the time limit (on one core: unknown)"
+    assert list(reasons.values()) == [unknown, "the data is not here", unknown]
     assert is_at_hand("motifs")
+
+
+def test_an_interrupted_run_is_resumed_however_long_it_takes(tmp_path: Path) -> None:
+    job = Job("motifs", SMALL, minutes=1e6)
+    assert _run([job], tmp_path) != {}
+    part_of(tmp_path / "results/unfinished" / job.file.removesuffix(".json")).mkdir(parents=True)
+    assert _run([job], tmp_path) == {}
+
+
+def test_a_run_that_does_not_fit_into_memory_is_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise RuntimeError("not enough memory: you tried to allocate 9 bytes")
+
+    monkeypatch.setattr(runner, "train", fails)
+    job = Job("motifs", SMALL)
+    assert _run([job], tmp_path) == {job.key: "not enough memory"}
+
+
+@pytest.mark.parametrize(
+    ("minutes", "shown"),
+    [(1, "about 1 minute"), (90, "about 90 minutes"), (240, "about 4 hours"), (1e4, "about 7 days")],
+)
+def test_times_are_shown_in_words(minutes: float, shown: str) -> None:
+    assert runner.show_minutes(minutes) == shown
+
+
+def test_options_that_a_recipe_has_anyway_are_no_other_run() -> None:
+    column = Column("Blog", "blog")
+    assert Job.of(column, Ours("w/o PE", {"pe": "none"})).options == {"pe": "none"}
+    assert Job.of(column, Ours("GPM", {"pe": "lap", "width": 64})).key == Job.of(column, Ours("GPM")).key
 
 
 def test_a_mistake_is_a_reason_and_does_not_stop_the_others(tmp_path: Path) -> None:
     jobs = [Job("motifs", {"width": 7}), Job("motifs", SMALL)]
-    reasons = run_jobs(jobs, tmp_path, HOUR, quiet=True)
+    reasons = _run(jobs, tmp_path)
     assert list(reasons) == [jobs[0].key]
     assert "width (7) must be a multiple of heads" in reasons[jobs[0].key]
     assert Records(tmp_path).find(jobs[1]) is not None
@@ -89,14 +125,14 @@ def _weights_of(job: Job, out: Path) -> dict[str, Any]:
 
 def test_a_run_that_runs_out_of_time_goes_on_with_the_next_call(tmp_path: Path) -> None:
     job = Job("motifs", SMALL | {"epochs": 40})
-    run_jobs([job], tmp_path / "whole", HOUR, quiet=True)
+    _run([job], tmp_path / "whole")
     began = time.monotonic()
-    reasons = run_jobs([job], tmp_path / "cut", 1.5, quiet=True)
+    reasons = _run([job], tmp_path / "cut", 1.5)
     if reasons:  # a fast machine may be done
-        assert reasons == {job.key: "begun; the next call goes on with it"}
+        assert reasons == {job.key: "interrupted; the next call resumes it"}
         assert time.monotonic() - began < 60
         assert any((tmp_path / "cut/results/unfinished").rglob("checkpoint.ckpt"))
-    assert run_jobs([job], tmp_path / "cut", HOUR, quiet=True) == {}
+    assert _run([job], tmp_path / "cut") == {}
     assert _weights_of(job, tmp_path / "cut") == _weights_of(job, tmp_path / "whole")
 
 
@@ -106,7 +142,7 @@ def test_ctrl_c_is_not_taken_for_the_end_of_the_time(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(runner, "train", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run_jobs([Job("motifs", SMALL)], tmp_path, HOUR)
+        _run([Job("motifs", SMALL)], tmp_path)
 
 
 def test_a_kill_before_the_record_is_written_costs_no_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +156,7 @@ def test_a_kill_before_the_record_is_written_costs_no_training(tmp_path: Path, m
     with monkeypatch.context() as dying:
         dying.setattr(Records, "add", dies)
         with pytest.raises(Killed):
-            run_jobs([job], tmp_path, HOUR, quiet=True)
+            _run([job], tmp_path)
 
     def watched(*arguments: Any, **options: Any) -> Any:
         run = train(*arguments, **options)
@@ -130,5 +166,5 @@ def test_a_kill_before_the_record_is_written_costs_no_training(tmp_path: Path, m
 
     kept = json.loads(next((tmp_path / "results/unfinished").rglob("result.json")).read_text())
     monkeypatch.setattr(runner, "train", watched)
-    assert run_jobs([job], tmp_path, HOUR, quiet=True) == {}
+    assert _run([job], tmp_path) == {}
     assert trained == [kept["train_seconds"]]

@@ -252,6 +252,12 @@ def test_a_target_without_labels_is_learned_for_and_predicted(tmp_path: Path) ->
     assert run.predict(["1:7", "0:3"]).names == ["1:7", "0:3"]
 
 
+def test_a_linear_part_is_not_mixed_in_where_labels_of_the_target_might_choose(tmp_path: Path) -> None:
+    with pytest.raises(GpmError, match="--linear blend is for one graph: with a target graph, take --linear base"):
+        gpm.adapt(*shifted_pair(nodes=60), out=tmp_path / "run", **SMALL | {"structure": True, "linear": "blend"})
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_command_names_a_target_and_the_run_opens_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -15,6 +15,7 @@ from gpm.data.catalog import CATALOG
 from gpm.data.synthetic import planted_motifs
 from gpm.nn.build import build_model
 from gpm.nn.feature_table import InputSpec
+from gpm.training.choose import choose_recipe
 from gpm.training.paper_options import choose_paper
 from gpm.training.recipes import Recipe, find_recipe, recipe_names
 from tests.training.recipes.test_recipes import PAPER
@@ -75,6 +76,29 @@ def test_it_trains_with_a_recipe_and_without(source: str, tmp_path: Path) -> Non
     assert (run.config.preset, run.config.layer, run.config.schedule) == ("paper", "literal", "noam")
     assert (run.config.linear, run.config.expected) == ("none", 0)
     assert np.isfinite(run.predict().logits.numpy()).all()
+
+
+def test_a_recipe_that_was_made_with_the_preset_states_its_own_options(tmp_path: Path) -> None:
+    """As gpm tune writes it, from trials that changed them."""
+    file = tmp_path / "tuned.yaml"
+    file.write_text("data: karate\npreset: paper\nwidth: 16\nlr: 0.003\nlengths: [2, 4]\n", encoding="utf-8")
+    chosen, _ = choose_recipe(str(file), {})
+    assert (chosen.config.width, chosen.config.lr, chosen.config.lengths) == (16, 0.003, [2, 4])
+
+
+def test_data_of_your_own_may_take_the_hyper_parameters_of_a_recipe() -> None:
+    graph = planted_motifs(num_houses=4, num_cycles=2, base_nodes=30, seed=1).graph
+    blog, _ = choose_recipe(graph, {"preset": "paper"}, "blog")
+    usual, _ = choose_recipe(graph, {"preset": "paper"})
+    assert (blog.config.pe_dim, blog.config.decay, blog.config.lr) == (16, 0.01, pytest.approx(0.001 / 160))
+    assert (usual.config.pe_dim, usual.config.decay, usual.config.lr) == (8, 0.0, pytest.approx(0.01 / 160))
+
+
+def test_a_network_keeps_its_own_options(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="gpm")
+    chosen, _ = choose_recipe("motifs", {"preset": "paper", "model": "gcn"})
+    assert chosen.config.lr != pytest.approx(0.01 / 160)
+    assert "--preset paper is for --model gpm; gcn takes its own options" in caplog.messages
 
 
 def test_a_recipe_is_shown_beside_the_paper(capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,17 +33,23 @@ def list_recipes(name: str = "") -> None:
     for title, values in (("in its table", recipe.paper), ("in its code", recipe.paper_code)):
         if values:
             print(f"{title}: {', '.join(f'{key} {value}' for key, value in values.items())}")
-    ours, theirs = recipe.config.to_dict(), choose_paper(recipe, {"preset": "paper"}, _level(recipe)).to_dict()
-    print(f"\n    {'option':<17} {'this recipe':<22} --preset paper")
+    ours, level = recipe.config.to_dict(), _level(recipe)
+    theirs = choose_paper(recipe, {"preset": "paper"}, level).to_dict() if level else ours
+    print(f"\n    {'option':<17} {'this recipe':<22} {'--preset paper' if level else ''}".rstrip())
     for key, value in ours.items():
         other = f"{theirs[key]:g}" if isinstance(theirs[key], float) else str(theirs[key])
         differs = value != theirs[key]
         print(f"  {'*' if differs else ' '} {key:<17} {value!s:<22} {other if differs else ''}".rstrip())
-    print("\n* differs; --preset paper takes the right column. gpm train --help explains each option.")
+    if level:
+        print("\n* differs; --preset paper takes the right column. gpm train --help explains each option.")
 
 
 def _level(recipe: Recipe) -> str:
-    return CATALOG[recipe.config.data].task if recipe.config.task == "auto" else recipe.config.task
+    """Return what is predicted; empty if only the user's own data says so."""
+    if recipe.config.task != "auto":
+        return recipe.config.task
+    entry = CATALOG.get(recipe.config.data)
+    return "" if entry is None else entry.task
 
 
 def _paper(recipe: Recipe) -> str:

@@ -15,15 +15,15 @@ def reproduce(
     list: bool = False,  # noqa: A002 - the name of the flag
     quiet: bool = False,
 ) -> None:
-    """Make the paper's tables again: run what is missing within a time, and write pages with the paper's figures.
+    """Reproduce the paper's tables: run missing trainings within a time limit and write pages beside its figures.
 
     Args:
         tables: Numbers of tables of the paper, such as 1,9. Default: all.
-        budget: Time for all runs, such as 30m or 2h. The same command goes on with what is missing.
+        budget: Time limit of all runs, such as 30m or 2h. The same command resumes what is missing.
         seeds: Number of seeds, from 0.
         only: Recipes to run, such as blog,flickr-s. Default: all.
         out: Folder for the records (results/reproduce) and the pages (docs/results).
-        list: List the tables, their runs and what they need, and run nothing.
+        list: List the tables, their runs and their cost, and run nothing.
         quiet: Show no progress bar.
     """
     from gpm.errors import GpmError, nearest
@@ -40,13 +40,16 @@ def reproduce(
             raise GpmError(f"No table has the recipe {name!r}.{nearest(name, recipes)} Recipes: {', '.join(recipes)}.")
     if not 1 <= seeds <= MOST_SEEDS:
         raise GpmError(f"--seeds must lie between 1 and {MOST_SEEDS}, got {seeds}.")
-    jobs = list_jobs(chosen, seeds, named)
+    jobs, seconds = list_jobs(chosen, seeds, named), parse_time(budget)
     if list:
         _list(chosen, jobs, out)
         return
-    reasons = run_jobs(jobs, out, parse_time(budget), quiet=quiet)
-    index = write_pages(out, reasons)
-    print(f"{len(jobs) - len(reasons)} of {len(jobs)} runs are there; pages: {index}")
+    reasons: dict[tuple[str, str, int], str] = {}
+    try:
+        run_jobs(jobs, out, seconds, reasons, quiet=quiet)
+    finally:
+        index = write_pages(out, reasons)
+    print(f"{len(jobs) - len(reasons)} of {len(jobs)} runs are complete; pages: {index}")
 
 
 def _list(tables: Any, jobs: Any, out: Path) -> None:
@@ -58,11 +61,11 @@ def _list(tables: Any, jobs: Any, out: Path) -> None:
     for table in tables:
         print(f"table {table.number}: {table.title}")
         print(f"  rows: {', '.join(row.name for row in table.ours)}")
-    print(f"\n{'recipe':<14} {'runs':>5} {'there':>6}  {'one core':<16} data")
+    print(f"\n{'recipe':<14} {'runs':>5} {'complete':>9}  {'left, on one core':<18} data")
     for recipe in dict.fromkeys(job.recipe for job in jobs):
         mine = [job for job in jobs if job.recipe == recipe]
         there = sum(records.find(job) is not None for job in mine)
         left = sum(job.minutes for job in mine if records.find(job) is None)
-        time = show_minutes(left) if is_measured(recipe) else "not measured"
+        time = show_minutes(left) if is_measured(recipe) else "unknown"
         data = "here" if is_at_hand(recipe) else "not here: see gpm data"
-        print(f"{recipe:<14} {len(mine):>5} {there:>6}  {time:<16} {data}")
+        print(f"{recipe:<14} {len(mine):>5} {there:>9}  {time:<18} {data}")

@@ -1,1 +1,1 @@
-"""Make the paper's tables again: its figures, the runs that belong beside them, and pages that show both."""
+"""Reproduce the paper's tables: its figures, the runs that belong beside them, and pages that show both."""

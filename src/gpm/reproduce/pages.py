@@ -21,13 +21,13 @@ ELSEWHERE = {
     "Table 5": "model components: an excerpt of [table 9](table-9.md)",
     "Table 6": "hyper-parameters: `gpm recipes NAME` and [The paper and this implementation](../paper.md)",
     "Table 7": "sizes of models: [The paper and this implementation](../paper.md); trainings in [Scale](../scale.md)",
-    "Table 8": "expressiveness: not made again yet",
-    "Table 12": "seconds per epoch by number of patterns: not made again yet",
+    "Table 8": "expressiveness: not reproduced yet",
+    "Table 12": "seconds per epoch by number of patterns: not reproduced yet",
     "Figures 1 to 3": "drawings of the method: [Model](../model.md)",
     "Figure 4": "scaling: [Scale](../scale.md), without the paper's graphs",
-    "Figure 5": "p and q of the walks: not made again yet",
-    "Figures 6 and 8": "patterns of single predictions: `gpm explain`; those of the paper are not made again yet",
-    "Figure 7": "over-squashing: not made again yet",
+    "Figure 5": "p and q of the walks: not reproduced yet",
+    "Figures 6 and 8": "patterns of single predictions: `gpm explain`; those of the paper are not reproduced yet",
+    "Figure 7": "over-squashing: not reproduced yet",
 }
 
 Reasons = Mapping[tuple[str, str, int], str]
@@ -51,7 +51,7 @@ def _keep_links(text: str, folder: Path) -> str:
 
 def find_records(records: Records, column: Column, row: Ours) -> list[Record]:
     """Return the records of a cell, by seed."""
-    found = (records.find(Job(column.recipe, row.options, seed)) for seed in range(MOST_SEEDS))
+    found = (records.find(Job.of(column, row, seed)) for seed in range(MOST_SEEDS))
     return [record for record in found if record is not None]
 
 
@@ -111,19 +111,19 @@ def _show_difference(found: Sequence[Record], cell: Cell) -> str:
 
 
 def _describe_runs(table: Table, cells: Mapping[tuple[str, str], list[Record]]) -> list[str]:
-    """Say how each row is made again, and the protocol of each dataset."""
+    """List the command of each row, and the protocol and time of its runs on each dataset."""
     lines = ["## How it was made", "", "| row | command |", "|---|---|"]
     for row in table.ours:
         command = Job("RECIPE", row.options).command.replace("--seed 0", "--seed 0, 1, ...")
         lines.append(f"| {row.name} | `{command}` |")
-    lines += ["", "| dataset | recipe | protocol | seconds of a training |", "|---|---|---|---|"]
+    lines += ["", "| dataset | recipe | row | seeds | seconds of a training | protocol |", "|---|---|---|---|---|---|"]
     for column in table.columns:
-        found = [record for row in table.ours for record in cells[row.name, column.title]]
-        if found:
-            protocol = found[0]["protocol"].replace(f"seed {found[0]['seed']}", "seed as listed")
-            seconds = [record["train_seconds"] for record in found]
-            spent = f"{min(seconds):.0f} to {max(seconds):.0f}" if len(seconds) > 1 else f"{seconds[0]:.0f}"
-            lines.append(f"| {column.title} | `{column.recipe}` | {protocol} | {spent} |")
+        for row in table.ours:
+            if found := cells[row.name, column.title]:
+                protocol = found[0]["protocol"].replace(f"seed {found[0]['seed']}", "seed as listed")
+                seeds = ", ".join(str(record["seed"]) for record in found)
+                spent = f"{statistics.median(record['train_seconds'] for record in found):.0f}"
+                lines.append(f"| {column.title} | `{column.recipe}` | {row.name} | {seeds} | {spent} | {protocol} |")
     return lines
 
 
@@ -132,7 +132,7 @@ def _describe_missing(table: Table, cells: Mapping[tuple[str, str], list[Record]
     for row in table.ours:
         for column in table.columns:
             if not cells[row.name, column.title]:
-                why = reasons.get(Job(column.recipe, row.options).key, "not asked for")
+                why = reasons.get(Job.of(column, row).key, "not asked for")
                 missing.setdefault((row.name, why), []).append(column.title)
     if not missing:
         return []
@@ -142,7 +142,7 @@ def _describe_missing(table: Table, cells: Mapping[tuple[str, str], list[Record]
 
 def _describe_origin(found: Sequence[Record]) -> list[str]:
     if not found:
-        return ["No run of this table has been made yet."]
+        return ["No run of this table is complete yet."]
     commits = sorted({record["commit"] for record in found})
     dates = sorted({record["date"] for record in found})
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
@@ -154,7 +154,7 @@ def describe_index(records: Records) -> str:
     lines = [
         "# The paper's tables and figures",
         "",
-        "`gpm reproduce` makes the tables below again; it runs what is missing and writes these pages.",
+        "`gpm reproduce` runs what is missing in the tables below and writes these pages.",
         "",
         "| | | runs |",
         "|---|---|---|",

@@ -101,7 +101,7 @@ def choose_tables(numbers: str) -> list[Table]:
     wanted = [number.strip().removeprefix("table-") for number in numbers.split(",") if number.strip()]
     for number in wanted:
         if number not in tables:
-            raise GpmError(f"Table {number!r} is not among those that can be made again: {', '.join(tables)}.")
+            raise GpmError(f"Table {number!r} is not among those that can be reproduced: {', '.join(tables)}.")
     return [tables[number] for number in wanted] if wanted else list(tables.values())
 
 

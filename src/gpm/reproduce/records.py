@@ -12,7 +12,9 @@ from typing import Any
 
 from gpm.io.atomic import read_json, write_json
 from gpm.io.environment import describe_environment, find_commit
+from gpm.reproduce.paper_tables import Column, Ours, estimate_minutes
 from gpm.run.run import Run
+from gpm.training.recipes import find_recipe
 
 FOLDER = "results/reproduce"
 
@@ -27,6 +29,15 @@ class Job:
     options: dict[str, Any] = field(default_factory=dict)
     seed: int = 0
     minutes: float = 0.0  # about what it takes on one core
+
+    @classmethod
+    def of(cls, column: Column, row: Ours, seed: int = 0) -> Job:
+        """Make the job of a cell, without options that the recipe has anyway."""
+        recipe = find_recipe(column.recipe)
+        assert recipe is not None
+        changed = set(recipe.config.changes(row.options))
+        options = {key: value for key, value in row.options.items() if key in changed}
+        return cls(column.recipe, options, seed, estimate_minutes(column.recipe, row.cost))
 
     @property
     def variant(self) -> str:

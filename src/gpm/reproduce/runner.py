@@ -1,4 +1,4 @@
-"""Run what the pages lack, the cheapest first, within a time; a run that is stopped goes on with the next call."""
+"""Run missing trainings, the cheapest first, within a time limit; the next call resumes an interrupted one."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from pathlib import Path
 
 from gpm.data.catalog import CATALOG, find_compact, has_raw
 from gpm.errors import GpmError
-from gpm.reproduce.paper_tables import Table, estimate_minutes
+from gpm.reproduce.paper_tables import Table, is_measured
 from gpm.reproduce.records import Job, Record, Records
 from gpm.run.run import Run
+from gpm.run.workplace import part_of
 from gpm.tasks.metrics import METRICS
 from gpm.training.recipes import find_recipe
 from gpm.training.start import train
@@ -26,7 +27,7 @@ _log = logging.getLogger("gpm")
 
 
 class OverError(Exception):
-    """The time is over; what was trained is saved."""
+    """The time limit is reached; the state of the training is saved."""
 
 
 def list_jobs(tables: Sequence[Table], seeds: int, only: Sequence[str] = ()) -> list[Job]:
@@ -38,7 +39,7 @@ def list_jobs(tables: Sequence[Table], seeds: int, only: Sequence[str] = ()) -> 
                 if only and column.recipe not in only:
                     continue
                 for seed in range(seeds):
-                    job = Job(column.recipe, row.options, seed, estimate_minutes(column.recipe, row.cost))
+                    job = Job.of(column, row, seed)
                     jobs.setdefault(job.key, job)
     return sorted(jobs.values(), key=lambda job: (job.seed, job.minutes))
 
@@ -50,45 +51,51 @@ def is_at_hand(recipe: str) -> bool:
     return entry is not None and (not entry.raw or has_raw(entry) or find_compact(entry) is not None)
 
 
-def run_jobs(jobs: Sequence[Job], out: Path, seconds: float, *, quiet: bool = False) -> dict[tuple[str, str, int], str]:
+def run_jobs(
+    jobs: Sequence[Job], out: Path, seconds: float, reasons: dict[tuple[str, str, int], str], *, quiet: bool = False
+) -> None:  # fmt: skip
     """Run the jobs that have no record yet.
 
     Args:
         jobs: Runs, in the order in which to try them.
         out: Folder of the records.
-        seconds: Time that they may take together. A run that is expected to take longer than what is left is not begun.
+        seconds: Time limit of all. A run that is expected to take longer than what is left is not started.
+        reasons: Gets the reason why a run is missing, by its key.
         quiet: Show no progress bar.
-
-    Returns:
-        Why a run was not made, by its key.
     """
     records, until = Records(out), time.monotonic() + seconds
-    reasons: dict[tuple[str, str, int], str] = {}
     wanted = [job for job in jobs if records.find(job) is None]
-    _log.info("%d of %d runs are there", len(jobs) - len(wanted), len(jobs))
+    _log.info("%d of %d runs are complete", len(jobs) - len(wanted), len(jobs))
     for number, job in enumerate(wanted, 1):
         left = until - time.monotonic()
         if not is_at_hand(job.recipe):
-            reasons[job.key] = "its data is not here"
-        elif 60 * job.minutes > left:
-            reasons[job.key] = f"about {show_minutes(job.minutes)} on one core"
+            reasons[job.key] = "the data is not here"
+        elif 60 * job.minutes > left and not _is_begun(job, out):
+            time_ = show_minutes(job.minutes) if is_measured(job.recipe) else "unknown"
+            reasons[job.key] = f"not within the time limit (on one core: {time_})"
+        elif left <= 0:
+            reasons[job.key] = "interrupted; the next call resumes it"
         else:
             _log.info("run %d of %d: %s", number, len(wanted), job.command)
             try:
                 record = records.add(job, run_job(job, out, left, quiet))
             except OverError:
-                reasons[job.key] = "begun; the next call goes on with it"
+                reasons[job.key] = "interrupted; the next call resumes it"
             except GpmError as error:
                 reasons[job.key] = str(error).rstrip(".")
-                _log.warning("not done: %s", error)
+                _log.warning("failed: %s", error)
+            except (MemoryError, RuntimeError) as error:
+                if not isinstance(error, MemoryError) and "memory" not in str(error):
+                    raise
+                reasons[job.key] = "not enough memory"
+                _log.warning("failed: there is not enough memory for this run")
             else:
                 shutil.rmtree(_place(job, out), ignore_errors=True)
                 _log.info("%s: %s", job.command.removeprefix("gpm train "), _score(record))
-    return reasons
 
 
 def run_job(job: Job, out: Path, seconds: float, quiet: bool = False) -> Run:
-    """Train, or go on with a training that was stopped; after so many seconds it is stopped and saved."""
+    """Train, or resume an interrupted training; after so many seconds it is interrupted and saved."""
     place = _place(job, out)
     place.parent.mkdir(parents=True, exist_ok=True)
     with _time_limit(seconds) as is_over:
@@ -120,6 +127,11 @@ def _time_limit(seconds: float) -> Iterator[threading.Event]:
         timer.cancel()
 
 
+def _is_begun(job: Job, out: Path) -> bool:
+    place = _place(job, out)
+    return place.exists() or part_of(place).exists()
+
+
 def _place(job: Job, out: Path) -> Path:
     return out / UNFINISHED / job.file.removesuffix(".json")
 
@@ -131,6 +143,7 @@ def _score(record: Record) -> str:
 
 def show_minutes(minutes: float) -> str:
     """Return a time in words."""
-    if minutes < 120:
-        return f"{minutes:.0f} minutes"
-    return f"{minutes / 60:.0f} hours" if minutes < 24 * 60 else f"{minutes / 60 / 24:.0f} days or more"
+    for unit, size in (("day", 24 * 60), ("hour", 60)):
+        if minutes >= 2 * size:
+            return f"about {minutes / size:.0f} {unit}s"
+    return f"about {minutes:.0f} minute{'s' * (round(minutes) != 1)}"

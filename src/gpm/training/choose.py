@@ -56,7 +56,9 @@ def choose_recipe(
     if config.model != begin.model:
         config = fill_baseline(config, options, data)
     elif _is_paper(begin, options):
-        config = choose_paper(Recipe(name, begin.with_(data=config.data)), options, data.level)
+        known = find_recipe(base) if base else None
+        recipe = Recipe(name, begin.with_(data=config.data)) if known is None else replace(known, config=begin)
+        config = choose_paper(recipe, options, data.level)
     elif not base:
         config = choose_options(config, data, options)
     named_options = None if base else sorted(key for key in options if key != "data")
@@ -64,9 +66,13 @@ def choose_recipe(
 
 
 def _is_paper(config: Config, options: dict[str, Any]) -> bool:
-    """Return whether the options of the paper are asked for."""
-    asked = config.to_dict() | options
-    return bool(asked["preset"] == "paper" and asked["model"] == "gpm")
+    """Return whether the options of the paper are asked for; a recipe that was made with them states its own."""
+    if options.get("preset") != "paper":
+        return False
+    model = options.get("model", config.model)
+    if model != "gpm":
+        _log.info("--preset paper is for --model gpm; %s takes its own options", model)
+    return bool(model == "gpm")
 
 
 def _about_data() -> set[str]:

@@ -115,6 +115,8 @@ def _check_inputs(config: Config, data: TaskData) -> None:
         if is_on and name not in known and config.model == "gpm":
             where = {"linear": "nodes and graphs", "neighbourhoods": "graphs"}.get(name, "nodes")
             raise GpmError(f"--{name} is for predicting {where}, but here {data.level}s are predicted; leave it out.")
+    if config.linear == "blend" and data.has_domains:
+        raise GpmError("--linear blend is for one graph: with a target graph, take --linear base, or leave it out.")
     if config.neighbourhoods and config.linear == "none" and config.model == "gpm":
         raise GpmError("--neighbourhoods are read by the linear part of a model; add --linear base, or leave them out.")
     if config.descriptors and config.model != "gpm":

@@ -110,6 +110,8 @@ def test_your_own_file_is_a_recipe(tmp_path: Path) -> None:
         (b"data: karate\nwidth: -8", r"mine\.yaml: width must lie between 1 and 65536, got -8"),
         (b"data: karate\nepochs: many", r"mine\.yaml: epochs must be of type int, got 'many'"),
         (b"data: karate\npaper_result: 80", r"mine\.yaml: paper_result must be \[mean, standard deviation\]"),
+        (b"data: karate\npaper: 3", r"mine\.yaml: paper must hold options, as in \{lr: 0\.01, dropout: 0\.1\}, got 3"),
+        (b"data: karate\npaper_code: {q: no}", r"mine\.yaml, paper_code: q must be"),
         (b"width: 8", r"mine\.yaml must hold options as 'key: value', with data among them"),
         (b"- data", r"mine\.yaml must hold options"),
         (b"", r"mine\.yaml must hold options"),

@@ -18,6 +18,8 @@ from gpm.training.estimate.estimate import GB, Estimate, Team, count_instances, 
 from gpm.training.estimate.machine_costs import STATE, find_constants, find_costs
 from gpm.training.estimate.measure import available_bytes, private_bytes
 from gpm.training.estimate.subject import Stated, Subject
+from gpm.training.paper_options import choose_paper
+from gpm.training.recipes import Recipe
 
 Predict = Callable[[dict[str, Any], Team], Estimate]  # of a training with changed options and ranks
 
@@ -121,7 +123,10 @@ def plan_training(
     set_threads(team.threads)
     before = private_bytes()
     if isinstance(source, Stated):
-        subject = Subject.of(default_config(recipe).with_(**options), source.sample(), stated=source)
+        config = default_config(recipe).with_(**options)
+        if config.preset == "paper" and config.model == "gpm":
+            config = choose_paper(Recipe("", config), options, "node")
+        subject = Subject.of(config, source.sample(), stated=source)
         return make_plan(subject, team, memory, source.held_bytes, measure)
     chosen, data = choose_recipe(source, options, recipe)
     subject = Subject.of(chosen.config, data)

@@ -70,15 +70,22 @@ def find_recipe(name: str) -> Recipe | None:
     return read_recipe(name.lower(), text, f"recipe {name}")
 
 
+def _read_beside(values: dict[str, Any], key: str, source: str) -> dict[str, Any]:
+    """Return options that stand beside those of a recipe."""
+    beside = values.pop(key, None) or {}
+    if not isinstance(beside, dict):
+        raise GpmError(f"{source}: {key} must hold options, as in {{lr: 0.01, dropout: 0.1}}, got {beside!r}.")
+    Config.from_dict(beside, f"{source}, {key}")
+    return beside
+
+
 def read_recipe(name: str, text: str, source: str) -> Recipe:
     """Read a recipe: options, and about, note, paper, paper_code and paper_result beside them."""
     values = parse_yaml(text, source)
     if not isinstance(values, dict) or not values.get("data"):
         raise GpmError(f"{source} must hold options as 'key: value', with data among them.")
     about, note = values.pop("about", ""), values.pop("note", "")
-    paper, paper_code = values.pop("paper", {}), values.pop("paper_code", {})
-    for beside in (paper, paper_code):
-        Config.from_dict(beside, source)
+    paper, paper_code = (_read_beside(values, key, source) for key in ("paper", "paper_code"))
     result = values.pop("paper_result", [None, None])
     figures = isinstance(result, list) and all(type(figure) in (int, float, type(None)) for figure in result)
     if not figures or len(result) != 2 or (result[0] is None) != (result[1] is None):

@@ -24,7 +24,7 @@ MOST_EIGENVECTORS = 20_000  # nodes of a graph whose Laplacian eigenvectors are 
 # Options that change what is measured: trials with different values cannot be compared.
 NEVER = (
     "data", "task", "protocol", "smiles", "target", "target_graph", "shift", "validate", "seed", "split", "metric",
-    "compile",
+    "compile", "preset",
 )  # fmt: skip
 
 
