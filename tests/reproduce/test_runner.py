@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,10 @@ def _no_raw_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_runs_that_several_tables_ask_for_are_listed_once_the_cheapest_first() -> None:
     jobs = list_jobs([TOY, TOY], 2)
     assert len(jobs) == len({job.key for job in jobs}) == 2 * 3 * 2
-    order = [(job.seed, job.minutes) for job in jobs]
+    order = [(job.minutes, job.seed) for job in jobs]
     assert order == sorted(order)
+    ablation = replace(TOY, number=9, ours=(Ours("w/o PE", {"pe": "none"}, "", 1e-6),))
+    assert [job.options == {"pe": "none"} for job in list_jobs([ablation, TOY], 1, ["motifs"])] == [False] * 3 + [True]
     assert {job.recipe for job in list_jobs([TOY], 1, ["motifs"])} == {"motifs"}
 
 

@@ -23,6 +23,7 @@ from gpm.training.recipes import find_recipe
 from gpm.training.start import train
 
 UNFINISHED = "results/unfinished"
+MAIN = 3  # the last of the tables that compare models; the others are ablations
 _log = logging.getLogger("gpm")
 
 
@@ -31,8 +32,9 @@ class OverError(Exception):
 
 
 def list_jobs(tables: Sequence[Table], seeds: int, only: Sequence[str] = ()) -> list[Job]:
-    """Return the runs that tables ask for, each once: seed by seed, of each the cheapest first."""
+    """Return the runs that tables ask for, each once: comparisons before ablations, of each the cheapest first."""
     jobs: dict[tuple[str, str, int], Job] = {}
+    order: dict[tuple[str, str, int], tuple[bool, float, int]] = {}
     for table in tables:
         for column in table.columns:
             for row in table.ours:
@@ -41,7 +43,9 @@ def list_jobs(tables: Sequence[Table], seeds: int, only: Sequence[str] = ()) -> 
                 for seed in range(seeds):
                     job = Job.of(column, row, seed)
                     jobs.setdefault(job.key, job)
-    return sorted(jobs.values(), key=lambda job: (job.seed, job.minutes))
+                    place = (table.number > MAIN, job.minutes, seed)
+                    order[job.key] = min(order.get(job.key, place), place)
+    return sorted(jobs.values(), key=lambda job: order[job.key])
 
 
 def is_at_hand(recipe: str) -> bool:
@@ -116,6 +120,7 @@ def _time_limit(seconds: float) -> Iterator[threading.Event]:
 
     def interrupt() -> None:
         is_over.set()
+        _log.info("the time limit is reached")
         _thread.interrupt_main(signal.SIGINT)
 
     timer = threading.Timer(max(seconds, 0.1), interrupt)
