@@ -40,8 +40,8 @@ def test_runs_that_several_tables_ask_for_are_listed_once_the_cheapest_first() -
     assert len(jobs) == len({job.key for job in jobs}) == 2 * 3 * 2
     order = [(job.minutes, job.seed) for job in jobs]
     assert order == sorted(order)
-    ablation = replace(TOY, number=9, ours=(Ours("w/o PE", {"pe": "none"}, "", 1e-6),))
-    assert [job.options == {"pe": "none"} for job in list_jobs([ablation, TOY], 1, ["motifs"])] == [False] * 3 + [True]
+    ablation = replace(TOY, number=9, ours=(Ours("Mean", {"path": "mean"}, "", 1e-6),))
+    assert [job.options == {"path": "mean"} for job in list_jobs([ablation, TOY], 1, ["motifs"])] == [False] * 3 + [True]
     assert {job.recipe for job in list_jobs([TOY], 1, ["motifs"])} == {"motifs"}
 
 
