@@ -41,7 +41,9 @@ def test_runs_that_several_tables_ask_for_are_listed_once_the_cheapest_first() -
     order = [(job.minutes, job.seed) for job in jobs]
     assert order == sorted(order)
     ablation = replace(TOY, number=9, ours=(Ours("Mean", {"path": "mean"}, "", 1e-6),))
-    assert [job.options == {"path": "mean"} for job in list_jobs([ablation, TOY], 1, ["motifs"])] == [False] * 3 + [True]
+    assert [job.options == {"path": "mean"} for job in list_jobs([ablation, TOY], 1, ["motifs"])] == [False] * 3 + [
+        True
+    ]
     assert {job.recipe for job in list_jobs([TOY], 1, ["motifs"])} == {"motifs"}
 
 
