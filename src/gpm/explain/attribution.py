@@ -65,8 +65,8 @@ def rank_patterns(bag: Bag, method: Method = "auto", target: int | None = None) 
 
 
 def choose_method(bag: Bag, method: Method) -> Method:
-    """Choose the method. `auto` is banzhaf, which every readout allows: it finds planted motifs best with a mean
-    readout, and as well as attention with a class token, as docs/explain.md shows.
+    """Choose the method. `auto` is banzhaf, which every readout allows: it finds planted motifs about as well as the
+    best method of each readout, as docs/explain.md shows.
     """
     check_choice("method", method, METHODS)
     if method == "attention" and bag.attention() is None:
