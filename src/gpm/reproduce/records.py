@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shlex
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gpm.config import Config
 from gpm.io.atomic import read_json, write_json
 from gpm.io.environment import describe_environment, find_commit
 from gpm.reproduce.paper_tables import Column, Ours, estimate_minutes
@@ -33,9 +35,7 @@ class Job:
     @classmethod
     def of(cls, column: Column, row: Ours, seed: int = 0) -> Job:
         """Make the job of a cell, without options that the recipe has anyway."""
-        recipe = find_recipe(column.recipe)
-        assert recipe is not None
-        changed = set(recipe.config.changes(row.options))
+        changed = set(_config_of(column.recipe).changes(row.options))
         options = {key: value for key, value in row.options.items() if key in changed}
         return cls(column.recipe, options, seed, estimate_minutes(column.recipe, row.cost))
 
@@ -59,6 +59,13 @@ class Job:
         """The command that makes the run again."""
         flags = [f"--{key} {shlex.quote(_spell(value))}" for key, value in sorted(self.options.items())]
         return " ".join(["gpm train", self.recipe, *flags, f"--seed {self.seed}"])
+
+
+@functools.cache
+def _config_of(name: str) -> Config:
+    recipe = find_recipe(name)
+    assert recipe is not None
+    return recipe.config
 
 
 def _spell(value: Any) -> str:
