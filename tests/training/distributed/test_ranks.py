@@ -31,7 +31,8 @@ CASES: dict[str, dict[str, Any]] = {
     "pieces": {"strategy": "fsdp", "layers": 2, "epoch_steps": 3, "average": 0},
     "links": {"task": "link", "metric": "ap", "batch": 16},
     "rare": {"class_weight": "balanced", "loss": "focal", "accumulate": 3, "batch": 13},
-    "edges": {"path_position": "learned", "feature_dropout": 0.3, "batch": 35},  # the last batch is of one instance
+    # The last batch is of one instance; the share of the linear part is among the weights that are compared.
+    "edges": {"path_position": "learned", "feature_dropout": 0.3, "batch": 35, "linear": "blend"},
 }
 
 
