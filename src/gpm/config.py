@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeVar, get_args, get_type_hints
 from gpm.errors import GpmError, nearest
 
 Kind = Literal["loops", "induced", "shape"]  # what the topology of a pattern tells apart
+Linear = Literal["none", "base", "blend"]  # what becomes of the linear part of expected patterns
 Tracker = Literal["none", "tensorboard", "wandb", "mlflow"]
 Strategy = Literal["ddp", "fsdp"]
 MAX_POSITIONS = 64  # a pattern's adjacency is one 64-bit word per node
@@ -148,7 +149,7 @@ class ModelOptions(Options):
         False, "Add a token with properties of a molecule that RDKit computes from its SMILES, such as weight, logP "
         "and polar surface. For molecules given as SMILES.",
     )  # fmt: skip
-    linear: Literal["none", "base", "blend"] = option(
+    linear: Linear = option(
         "none", "Linear model of the expected patterns, fitted in closed form: base (added to the logits; training "
         "starts from it) or blend (mixed with the trained model; the validation split chooses the share). For nodes "
         "and graphs.", earlier={True: "base", False: "none"},

@@ -7,20 +7,18 @@ model of the same columns, fitted in closed form, is added to the logits, or mix
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from gpm.config import Linear
 from gpm.nn.expected_table import LABELS, POSITION, STEP, Answers, ExpectedTable
 from gpm.nn.feature_table import InputSpec
 from gpm.nn.linear_part import fit_linear
 from gpm.nn.neighbourhoods import NEIGHBOURHOODS
 
-Linear = Literal["none", "base", "blend"]
 FARTHEST = 8.0  # standard deviations; a value beyond is cut off
 GAINS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0)  # of a linear score, to make it a logit
 
@@ -157,7 +155,7 @@ class ExpectedPatterns(nn.Module):
     def _choices(self, table: ExpectedTable, x: NDArray) -> list[NDArray]:
         """Return scales of the columns `[D]` for linear parts: own features, their means, and others but labels.
 
-        Those of the most columns come first.
+        Scales with the most columns come first.
         Where columns are words, rare ones may also be made as small as they are. A neighbour's mean of labels holds the
         label of the row itself, so a row cannot be left out of it.
         """
