@@ -16,7 +16,8 @@ from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from gpm.errors import GpmError, nearest
 
-Kind = Literal["loops", "induced", "shape"]  # what the topology of a pattern tells apart
+Kind = Literal["loops", "induced", "shape", "refined"]  # what the topology of a pattern tells apart
+UNORDERED: tuple[Kind, ...] = ("shape", "refined")  # topologies that do not tell the order of the visit
 Linear = Literal["none", "base", "blend"]  # what becomes of the linear part of expected patterns
 Tracker = Literal["none", "tensorboard", "wandb", "mlflow"]
 Strategy = Literal["ddp", "fsdp"]
@@ -65,7 +66,8 @@ class PatternOptions(Options):
     pool: int = option(128, "Patterns per instance (k in the paper). Inference uses all of them.", 1, 1_000_000)
     topology: Kind = option(
         "loops", "What the anonymous path encodes: revisits (loops, as in the paper), adjacency in the order of the "
-        "walk (induced), or the shape of the subgraph (shape).",
+        "walk (induced), the shape of the subgraph (shape), or the whole graph as seen from the walk (refined, for "
+        "collections of small graphs).",
     )  # fmt: skip
     p: float = option(1.0, "Return parameter of node2vec.", 1e-6, 1_000_000)
     q: float = option(1.0, "In-out parameter of node2vec.", 1e-3, 1000)
@@ -144,6 +146,10 @@ class ModelOptions(Options):
     neighbourhoods: int = option(
         0, "Count in each graph how often each neighbourhood of 1, 2, ... up to this many steps occurs, for the linear "
         "part (--linear). For graphs whose node features are categories or one-hot, or that have none. 0: none.", 0, 8,
+    )  # fmt: skip
+    frequencies: int = option(
+        0, "Walks per graph whose topologies (--topology) are counted, for the linear part (--linear): far more than a "
+        "network reads, since they cost little. For graphs. 0: none.", 0, 10_000_000,
     )  # fmt: skip
     descriptors: bool = option(
         False, "Add a token with properties of a molecule that RDKit computes from its SMILES, such as weight, logP "
@@ -323,8 +329,16 @@ class Config(TaskOptions, ShiftOptions, TrainOptions, ModelOptions, PatternOptio
             raise GpmError(
                 f"val_patterns must be 0 or lie between the number of lengths and the pool, got {self.val_patterns}."
             )
-        if self.topology == "shape" and self.anonymous not in ("none", "gru"):
-            raise GpmError(f"A shape has no order for --anonymous {self.anonymous} to read; leave out --anonymous.")
+        if 0 < self.frequencies < len(self.lengths):
+            raise GpmError(
+                f"frequencies must be 0 or at least the number of lengths ({len(self.lengths)}), got "
+                f"{self.frequencies}."
+            )
+        if self.topology in UNORDERED and self.anonymous not in ("none", "gru"):
+            raise GpmError(
+                f"The topology {self.topology} has no order for --anonymous {self.anonymous} to read; leave out "
+                "--anonymous."
+            )
 
     def with_(self, **changes: Any) -> Config:
         """Return a copy with some options changed; a new size also sets layers, heads and width that are not named."""

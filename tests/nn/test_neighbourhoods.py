@@ -16,7 +16,7 @@ from gpm.config import Config
 from gpm.explain.bag import Bag
 from gpm.explain.expected_content import find_contents
 from gpm.explain.explainer import class_names
-from gpm.nn import neighbourhoods
+from gpm.nn import counts, neighbourhoods
 from gpm.nn.expected_table import ExpectedTable
 from gpm.nn.neighbourhoods import NEIGHBOURHOODS, count_neighbourhoods, find_neighbourhoods
 from tests.nn.test_star_features import coloured_graphs, describe_star
@@ -82,7 +82,7 @@ def test_the_most_frequent_of_the_training_graphs_are_counted(monkeypatch: pytes
     changed = count_neighbourhoods(other, OPTIONS, seen)
     np.testing.assert_array_equal(changed.vocabulary, found.vocabulary)
     np.testing.assert_array_equal(changed.counts.toarray()[:4], found.counts.toarray()[:4])
-    monkeypatch.setattr(neighbourhoods, "MOST_COUNTS", 6 * STEPS * 2)
+    monkeypatch.setattr(counts, "MOST_COUNTS", 6 * STEPS * 2)
     assert count_neighbourhoods(graph, OPTIONS, seen).counts.shape == (6, 2 * STEPS)
 
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -7,7 +9,15 @@ from numpy.typing import NDArray
 
 from gpm import GpmError, Graph, WalkRule, walk
 from gpm.patterns.shape_names import shape_key
-from gpm.patterns.topologies import EXACT_POSITIONS, EXACT_SHAPE, KINDS, distinct, find_topologies, shape_keys
+from gpm.patterns.topologies import (
+    EXACT_POSITIONS,
+    EXACT_SHAPE,
+    KINDS,
+    MOST_NODES,
+    distinct,
+    find_topologies,
+    shape_keys,
+)
 from tests.graphs import graphs, weight_matrix
 
 # How many graphs of n nodes there are, up to isomorphism (OEIS A000088, from n = 1).
@@ -158,6 +168,36 @@ def test_shapes_tell_strongly_regular_graphs_apart() -> None:
     assert met[0]["shape"] != met[1]["shape"]
 
 
+def test_refined_tells_apart_what_no_shape_of_the_walk_can() -> None:
+    """From a node of a hexagon and of two triangles nothing differs in two steps but what lies beyond the walk."""
+    hexagon, triangles = (
+        Graph.from_networkx(nx.cycle_graph(6)),
+        Graph.from_networkx(nx.disjoint_union(nx.cycle_graph(3), nx.cycle_graph(3))),
+    )
+    start = np.zeros((1, 1), dtype=np.int64)
+    assert keys_of(hexagon, start, "shape") == keys_of(triangles, start, "shape")
+    assert keys_of(hexagon, start, "refined") != keys_of(triangles, start, "refined")
+
+
+def test_refined_reads_the_graph_of_the_walk_alone() -> None:
+    """In a collection, the other graphs make no difference."""
+    parts = [nx.cycle_graph(5), nx.path_graph(4), nx.cycle_graph(5)]
+    whole = Graph.from_networkx(nx.disjoint_union_all(parts))
+    collection = replace(whole, graph_ptr=np.array([0, 5, 9, 14]))
+    walks = np.array([[0, 1], [5, 6], [9, 10]])
+    alone = [keys_of(Graph.from_networkx(part), np.array([[0, 1]]), "refined")[0] for part in parts]
+    np.testing.assert_array_equal(keys_of(collection, walks, "refined"), alone)
+    assert alone[0] == alone[2] != alone[1]
+
+
+def test_refined_is_not_for_links_or_large_graphs() -> None:
+    large = Graph.from_edges([[0], [1]], MOST_NODES + 1)
+    with pytest.raises(GpmError, match=r"at most 4,096 nodes; this graph has 4,097"):
+        find_topologies(large, np.array([[0, 1]]), "refined")
+    with pytest.raises(GpmError, match="'refined' is for nodes and graphs, not for links"):
+        find_topologies(large, np.array([[0, 1]]), "refined", forbidden=np.array([[0, 1]]))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_threads_do_not_change_topologies(kind: str) -> None:
     graph = Graph.from_edges(np.random.default_rng(0).integers(0, 60, (2, 200)), 60, undirected=True)
@@ -176,7 +216,7 @@ def test_distinct_numbers_keys_by_first_appearance(values: list[int]) -> None:
 
 def test_mistakes_get_a_sentence() -> None:
     graph = Graph.from_edges([[0], [1]])
-    with pytest.raises(GpmError, match="Unknown topology 'loop'; choose one of loops, induced, shape"):
+    with pytest.raises(GpmError, match="Unknown topology 'loop'; choose one of loops, induced, shape, refined"):
         find_topologies(graph, np.zeros((1, 3), dtype=np.int32), "loop")  # type: ignore[arg-type]
     with pytest.raises(GpmError, match="A walk visits node 7, but nodes are numbered 0 to 1"):
         find_topologies(graph, np.array([[0, 7]]), "induced")

@@ -6,6 +6,7 @@ training split. Wide features are read through a projection; their contributions
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -23,13 +24,16 @@ from gpm.explain.bag import Bag
 from gpm.explain.explanation import Column
 from gpm.explain.node_types import find_kinds
 from gpm.inference.opened import OpenedRun
+from gpm.nn.counts import Counts
 from gpm.nn.expected_table import LABELS, POSITION, STEP, STRUCTURE, STRUCTURE_STEPS, ExpectedTable
+from gpm.nn.frequencies import FREQUENCIES, make_tokenizer
 from gpm.nn.graph_columns import DESCRIPTORS, SIZE, SIZES, SPREAD
 from gpm.nn.neighbourhoods import NEIGHBOURHOODS
 from gpm.nn.predictor import evaluating
 from gpm.nn.step_columns import Form
 from gpm.patterns.known_labels import PRIOR, STEPS
 from gpm.patterns.pair_structure import PAIR_COLUMNS
+from gpm.patterns.shape_names import name_shape, shape_of
 from gpm.patterns.structure import COLUMNS
 from gpm.patterns.walk_means import walk_law
 from gpm.tasks import ClassTask, ValueTask
@@ -62,7 +66,7 @@ def name_expected(name: str, level: str) -> str:
     structure = "structure between the ends" if level == "link" else "structure"
     named = {LABELS: "known labels around it", STRUCTURE: structure, POSITION: "position in the graph"}
     named |= {SPREAD: "how far its nodes differ", SIZE: "size", DESCRIPTORS: "descriptors of the molecule"}
-    named |= {NEIGHBOURHOODS: "neighbourhoods of its nodes"}
+    named |= {NEIGHBOURHOODS: "neighbourhoods of its nodes", FREQUENCIES: "frequencies of its topologies"}
     return named.get(name, name)
 
 
@@ -100,6 +104,8 @@ def find_contents(
             names = _name_sizes(run, bag, len(mine))
         elif name == NEIGHBOURHOODS:
             names = _name_neighbourhoods(run, bag)
+        elif name == FREQUENCIES:
+            names = _name_frequencies(run, bag)
         else:
             names = _name_others(outputs, name, len(mine))
         columns = _choose(names, mine, average, slope)
@@ -189,13 +195,11 @@ def _name_sizes(run: OpenedRun, bag: Bag, width: int) -> list[str]:
 
 def _name_neighbourhoods(run: OpenedRun, bag: Bag) -> list[str]:
     """Name the counted neighbourhoods by the node in the middle and those around it."""
-    table, graph = bag.predictor.expected, bag.predictor.tokenizer.graph
-    assert isinstance(table, ExpectedTable)
-    assert table.counted is not None
+    counts, graph = _find_counts(bag, NEIGHBOURHOODS), bag.predictor.tokenizer.graph
     own = bag.predictor.model.options.features == "auto"  # else categories are not those of the features
     kinds = find_kinds(run.data, "" if run.other else run.config.data) if own else None
     names = []
-    for (steps, _), centre in zip(table.counted.vocabulary.tolist(), table.counted.examples.tolist(), strict=True):
+    for (steps, _), centre in zip(counts.vocabulary.tolist(), counts.examples.tolist(), strict=True):
         far = "" if steps == 1 else f" within {steps} steps"
         around = [] if centre < 0 else graph.neighbors(centre).tolist()
         types = kinds.of_node([centre, *around]) if kinds and centre >= 0 else []
@@ -208,6 +212,28 @@ def _name_neighbourhoods(run: OpenedRun, bag: Bag) -> list[str]:
                 f"number of nodes of one kind with {len(around)} neighbour{'s' * (len(around) != 1)}{far}{LOG}"
             )
     return names
+
+
+def _name_frequencies(run: OpenedRun, bag: Bag) -> list[str]:
+    """Name the counted topologies by the shape that walks visit, and where it is not the only one, by number."""
+    counts, tokenizer = _find_counts(bag, FREQUENCIES), make_tokenizer(bag.predictor.tokenizer.graph, run.config)
+    shapes: dict[int, str] = {}
+    for graph in np.unique(counts.examples[counts.examples >= 0]):
+        found = tokenizer.graphs([graph]).table
+        wanted = set(counts.vocabulary[counts.examples == graph, 1].tolist())
+        shapes |= {key: name_shape(shape_of(found, i)) for i, key in enumerate(found.keys.tolist()) if key in wanted}
+    names, times = [], Counter[str]()
+    for steps, key in counts.vocabulary.tolist():
+        name = f"share of walks of {steps} step{'s' * (steps != 1)}: {shapes.get(key, 'not in this data')}"
+        times[name] += 1
+        names.append(name if times[name] == 1 else f"{name}, kind {times[name]}")
+    return names
+
+
+def _find_counts(bag: Bag, name: str) -> Counts:
+    table = bag.predictor.expected
+    assert isinstance(table, ExpectedTable)
+    return next(counts for counts in table.counted if counts.name == name)
 
 
 def _name_others(outputs: Sequence[str], name: str, width: int) -> list[str]:
@@ -230,7 +256,7 @@ def _speak(run: OpenedRun, name: str, values: NDArray, columns: tuple[Column, ..
         return _speak_labels(run, values, outputs)
     most = abs(columns[0].evidence) if columns else 0.0
     named = [column for column in columns[:SPOKEN] if abs(column.evidence) >= LEAST * most]
-    if name in (STRUCTURE, SPREAD, SIZE, DESCRIPTORS, NEIGHBOURHOODS):
+    if name in (STRUCTURE, SPREAD, SIZE, DESCRIPTORS, NEIGHBOURHOODS, FREQUENCIES):
         told = ((c, c.name.replace(LOG, "")) for c in named)
         return ", ".join(f"{'high' if c.value > c.average else 'low'} {column}" for c, column in told)
     if name == POSITION:

@@ -26,9 +26,8 @@ from gpm.inference.model_files import check_shapes, load_weights, read_metadata,
 from gpm.io.atomic import read_json
 from gpm.io.run_files import CONFIG, RESULT, SPLIT, WEIGHTS, read_config
 from gpm.nn.build import build_model, build_predictor
-from gpm.nn.expected_table import Answers
+from gpm.nn.expected_table import VOCABULARIES, Answers
 from gpm.nn.feature_table import InputSpec
-from gpm.nn.neighbourhoods import NEIGHBOURHOODS
 from gpm.nn.predictor import Predictor, Predicts
 from gpm.patterns.walks import has_edge
 from gpm.tasks import Task, load_task
@@ -273,5 +272,5 @@ class OpenedRun:
 def _read_kept(inputs: InputSpec, weights: Path) -> dict[str, NDArray]:
     """Read the arrays from which a trained model computes its expected patterns."""
     names = ["projection"] if inputs.projected else []
-    names += ["vocabulary"] if inputs.expected.get(NEIGHBOURHOODS) else []
+    names += [buffer for group, buffer in VOCABULARIES.items() if inputs.expected.get(group)]
     return {name: read_tensor(weights, f"expected.{name}").numpy() for name in names}

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from gpm.config import Kind, ModelOptions
+from gpm.config import UNORDERED, Kind, ModelOptions
 from gpm.patterns.topologies import Topologies
 from gpm.random_bits import mix_array
 
@@ -106,7 +106,7 @@ class AnonymousPath(nn.Module):
         self.longest = longest
         width = options.width or 0
         columns = (longest + 1) * (2 if kind == "induced" else 1)
-        if kind == "shape":
+        if kind in UNORDERED:
             self.encoder: nn.Module = ShapeVocabulary(options.vocabulary, width)
         elif options.anonymous == "mean":
             self.encoder = MeanTopology(columns, width)

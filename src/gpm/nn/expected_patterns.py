@@ -14,10 +14,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from gpm.config import Linear
-from gpm.nn.expected_table import LABELS, POSITION, STEP, Answers, ExpectedTable
+from gpm.nn.expected_table import LABELS, POSITION, STEP, VOCABULARIES, Answers, ExpectedTable
 from gpm.nn.feature_table import InputSpec
 from gpm.nn.linear_part import fit_linear
-from gpm.nn.neighbourhoods import NEIGHBOURHOODS
 
 FARTHEST = 8.0  # standard deviations; a value beyond is cut off
 GAINS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0)  # of a linear score, to make it a logit
@@ -46,7 +45,6 @@ class ExpectedPatterns(nn.Module):
     weight: Tensor
     intercept: Tensor
     projection: Tensor
-    vocabulary: Tensor
     group: Tensor
     share: Tensor
     ends = 1  # of an instance, in the columns of a step
@@ -59,8 +57,9 @@ class ExpectedPatterns(nn.Module):
         self.register_buffer("scale", torch.ones(columns))
         if inputs.projected:
             self.register_buffer("projection", torch.zeros(inputs.projected, inputs.expected[f"{STEP} 0"] // self.ends))
-        if counted := inputs.expected.get(NEIGHBOURHOODS, 0):
-            self.register_buffer("vocabulary", torch.zeros(counted, 2, dtype=torch.int64))
+        for name, buffer in VOCABULARIES.items():
+            if counted := inputs.expected.get(name, 0):
+                self.register_buffer(buffer, torch.zeros(counted, 2, dtype=torch.int64))
         self.maps = nn.ModuleList(self._make_map(name, size, width) for name, size in inputs.expected.items())
         self.linear = linear
         self.gain = nn.Parameter(torch.ones(1)) if linear == "base" else None
@@ -73,7 +72,7 @@ class ExpectedPatterns(nn.Module):
         self.register_buffer("group", torch.tensor(group, dtype=torch.int64), persistent=False)
 
     def _make_map(self, name: str, columns: int, width: int) -> nn.Module:
-        return Constant(width) if name == NEIGHBOURHOODS else nn.Linear(columns, width)
+        return Constant(width) if name in VOCABULARIES else nn.Linear(columns, width)
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -126,8 +125,8 @@ class ExpectedPatterns(nn.Module):
         self.scale.copy_(torch.where(constant, 0.0, 1 / spread))
         if table.projection is not None:
             self.projection.copy_(torch.from_numpy(table.projection))
-        if table.counted is not None:
-            self.vocabulary.copy_(torch.from_numpy(table.counted.vocabulary))
+        for each in table.counted:
+            getattr(self, VOCABULARIES[each.name]).copy_(torch.from_numpy(each.vocabulary))
         if self.linear == "none" or answers is None:
             return table
         return self._fit_linear(table, answers)
@@ -160,9 +159,10 @@ class ExpectedPatterns(nn.Module):
         label of the row itself, so a row cannot be left out of it.
         """
         steps = [name for name in self.names if name.startswith(STEP)]
-        others = [name for name in self.names if name not in (LABELS, NEIGHBOURHOODS, *steps)]
+        others = [name for name in self.names if name not in (LABELS, *VOCABULARIES, *steps)]
         sets = [steps[:1], steps, *([*first, *others[:n]] for first in (steps, []) for n in range(1, len(others) + 1))]
-        sets += [[*steps, *others, NEIGHBOURHOODS]] if NEIGHBOURHOODS in self.names else []
+        counted = [name for name in VOCABULARIES if name in self.names]
+        sets += [[*steps, *others, *counted[:n]] for n in range(1, len(counted) + 1)]
         group, words = self.group.cpu().numpy(), [self.names.index(name) for name in table.even if name in steps]
         rarity = np.where(np.isin(group, words), x.std(0), 1.0)
         choices: list[NDArray] = []

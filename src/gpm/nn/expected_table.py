@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
@@ -12,13 +12,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gpm.config import ModelOptions
+from gpm.config import Config
 from gpm.errors import GpmError
 from gpm.graph.graph import Graph
+from gpm.nn.counts import Counts
 from gpm.nn.feature_rows import convert, freeze_tensor, share_array, thaw_tensor
 from gpm.nn.feature_table import InputSpec
+from gpm.nn.frequencies import FREQUENCIES, count_topologies
 from gpm.nn.graph_columns import describe_graphs
-from gpm.nn.neighbourhoods import NEIGHBOURHOODS, NeighbourhoodCounts, count_neighbourhoods
+from gpm.nn.neighbourhoods import NEIGHBOURHOODS, count_neighbourhoods
 from gpm.nn.positional.eigenvector_cache import digest_array, digest_edges, keep_columns
 from gpm.nn.positional.encodings import embed_laplacian
 from gpm.nn.step_columns import asked_bags, find_steps
@@ -31,6 +33,8 @@ HIDDEN = 0.1  # share of training instances whose known labels are hidden in a s
 KEPT_EDGES = 1_000_000  # edges of a graph whose structure is worth caching: about a second
 STRUCTURE_STEPS = 2  # of the walks that means of structure are taken over
 STEP, LABELS, STRUCTURE, POSITION = "step", "labels", "structure", "position"
+# Groups of counts, and the buffer of a model that keeps the vocabulary of each.
+VOCABULARIES = {NEIGHBOURHOODS: "vocabulary", FREQUENCIES: "topologies"}
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ class ExpectedTable:
     sizes: tuple[int, ...] = ()  # categories in each column of the node features, if that is their form
     projection: NDArray[np.float32] | None = None  # of the node features [columns, k]; None if they are narrow
     bags: bool = False  # the node features are bags of words
-    counted: NeighbourhoodCounts | None = None  # the last group, which is not in `values` either
+    counted: tuple[Counts, ...] = ()  # the last groups, which are not in `values` either
     correction: Tensor | None = None  # what to add to the linear part of training instances (I, C)
     means: Tensor | None = (
         None  # the first groups, if they are too large for memory: mapped from disk (steps + 1, I, k)
@@ -65,19 +69,19 @@ class ExpectedTable:
 
     @classmethod
     def build(
-        cls, options: ModelOptions, graph: Graph, level: str, answers: Answers | None = None, *,
+        cls, options: Config, graph: Graph, level: str, answers: Answers | None = None, *,
         inputs: InputSpec | None = None, kept: Mapping[str, NDArray] = MappingProxyType({}),
         seen: NDArray | None = None, descriptors: NDArray | None = None,
     ) -> ExpectedTable | None:  # fmt: skip
         """Compute the columns that the options name; None if they name none.
 
         Args:
-            options: Options of the model.
+            options: Options of the run.
             graph: The graph that may be walked.
             level: What an instance is: a node or a graph. For links see `gpm.nn.link_table`.
             answers: Answers of the training split, if they are inputs; without them labels are unknown.
             inputs: Inputs of a trained model; by default found here.
-            kept: Arrays that a trained model keeps: `projection` of wide features, `vocabulary` of neighbourhoods.
+            kept: Arrays that a trained model keeps: `projection` of wide features, and vocabularies of what is counted.
             seen: Nodes that such arrays may be found from; by default all.
             descriptors: Numbers that come with the graphs of a collection `[G, d]`.
         """
@@ -85,8 +89,7 @@ class ExpectedTable:
         even: tuple[str, ...] = ()
         sizes: list[int] = []
         on_disk: NDArray | None = None
-        projection, vocabulary, counted = kept.get("projection"), kept.get("vocabulary"), None
-        bags = False
+        projection, bags = kept.get("projection"), False
         if options.expected and graph.x is not None and options.features == "auto":
             known = None if inputs is None else inputs.expected_sizes
             asked = asked_bags(options, inputs)
@@ -105,18 +108,16 @@ class ExpectedTable:
             parts.append((STRUCTURE, np.concatenate(columns, axis=1)))
         if options.position and level == "node":
             parts.append((POSITION, embed_laplacian(graph, options.position)))
-        counting = level == "graph" and options.neighbourhoods > 0
+        counting = level == "graph" and (options.neighbourhoods > 0 or options.frequencies > 0)
         if not (parts or counting or (inputs and inputs.expected)) and descriptors is None:
             return None
         if level == "graph":
             wanted = () if inputs is None else inputs.expected
             parts = describe_graphs(graph, parts, descriptors, wanted, summed=f"{STEP} 0", spread=STRUCTURE)
-            if counting and (inputs is None or vocabulary is not None):
-                counted = count_neighbourhoods(graph, options, seen, vocabulary)
+        counted = _count(options, graph, seen, kept, inputs is None) if counting else ()
         groups = tuple((name, values.shape[1]) for name, values in parts)
-        counted = counted if counted is not None and len(counted.vocabulary) else None
-        if counted is not None:
-            groups, even = (*groups, (NEIGHBOURHOODS, len(counted.vocabulary))), (*even, NEIGHBOURHOODS)
+        groups = (*groups, *((each.name, len(each.vocabulary)) for each in counted))
+        even = (*even, *(each.name for each in counted))
         if inputs is not None:
             check_groups(groups, inputs)
         held = [values for _, values in parts[0 if on_disk is None else len(on_disk) :]]
@@ -137,8 +138,7 @@ class ExpectedTable:
         ids = instances if isinstance(instances, Tensor) else torch.from_numpy(np.array(instances))
         parts = [] if self.means is None else [*self.means[:, ids]]
         parts.append(self.values[ids])
-        if self.counted is not None:
-            parts.append(torch.from_numpy(self.counted.counts[ids.numpy()].toarray()))
+        parts += [torch.from_numpy(each.counts[ids.numpy()].toarray()) for each in self.counted]
         return parts[0] if len(parts) == 1 else torch.cat(parts, 1)
 
     def take_training(self, instances: Tensor, seed: int, turn: int) -> tuple[Tensor, Tensor | None]:
@@ -163,6 +163,22 @@ class ExpectedTable:
 
     def corrected(self, correction: Tensor) -> ExpectedTable:
         return replace(self, correction=correction)
+
+
+def _count(
+    options: Config, graph: Graph, seen: NDArray | None, kept: Mapping[str, NDArray], fresh: bool
+) -> tuple[Counts, ...]:
+    """Count neighbourhoods and topologies; a trained model counts those that it keeps."""
+    wanted: list[tuple[str, int, Callable[..., Counts]]] = [
+        (NEIGHBOURHOODS, options.neighbourhoods, count_neighbourhoods),
+        (FREQUENCIES, options.frequencies, count_topologies),
+    ]
+    found = []
+    for name, number, count in wanted:
+        vocabulary = kept.get(VOCABULARIES[name])
+        if number and (fresh or vocabulary is not None):
+            found.append(count(graph, options, seen, vocabulary))
+    return tuple(each for each in found if len(each.vocabulary))
 
 
 def _spread_labels(graph: Graph, answers: Answers | None) -> NDArray[np.float32]:

@@ -7,8 +7,6 @@ here they are counted exactly. The counts are inputs of the linear part of a mod
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
@@ -16,29 +14,20 @@ from numpy.typing import NDArray
 from gpm.config import ModelOptions
 from gpm.errors import GpmError
 from gpm.graph.graph import Graph
+from gpm.nn.counts import Counts, most_items
 from gpm.nn.feature_table import choose_features
 from gpm.nn.star_features import as_categories, find_stars
 
 NEIGHBOURHOODS = "neighbourhoods"  # name of the group of columns
 LEAST = 2  # training graphs that must have a neighbourhood that is counted
 MOST = 1024  # neighbourhoods of each number of steps that are counted
-MOST_COUNTS = 1 << 25  # counts of a fit; in large collections fewer neighbourhoods are counted
 _SPACE = 1 << 53  # neighbourhoods are hashed to so many numbers
-
-
-@dataclass(frozen=True)
-class NeighbourhoodCounts:
-    """How often each graph has each neighbourhood of a vocabulary."""
-
-    counts: sp.csr_array  # log(1 + n) [G, K]
-    vocabulary: NDArray[np.int64]  # number of steps and hash of the neighbourhoods [K, 2], ascending
-    examples: NDArray[np.int64]  # a node that has each of them, -1 if there is none [K]
 
 
 def count_neighbourhoods(
     graph: Graph, options: ModelOptions, seen: NDArray | None = None, vocabulary: NDArray | None = None
-) -> NeighbourhoodCounts:
-    """Count neighbourhoods in every graph.
+) -> Counts:
+    """Count neighbourhoods in every graph, as log(1 + n); examples are nodes.
 
     Args:
         graph: A collection, or one graph.
@@ -56,7 +45,7 @@ def count_neighbourhoods(
     pointer = np.array([0, graph.num_nodes]) if graph.graph_ptr is None else np.asarray(graph.graph_ptr)
     graphs = len(pointer) - 1
     owner = np.repeat(np.arange(graphs), np.diff(pointer))
-    most = min(MOST, max(1, MOST_COUNTS // max(1, graphs * len(hashes))))
+    most = most_items(MOST, graphs, len(hashes))
     rows = slice(None) if seen is None else seen
     counts, words, examples = [], [], []
     for step, around in enumerate(hashes, 1):
@@ -72,7 +61,8 @@ def count_neighbourhoods(
         example[at[nodes[::-1]]] = nodes[::-1]  # the first of each
         examples.append(example)
         words.append(np.stack([np.full(len(chosen), step, dtype=np.int64), chosen], 1))
-    return NeighbourhoodCounts(sp.csr_array(sp.hstack(counts)), np.concatenate(words), np.concatenate(examples))
+    joined = sp.csr_array(sp.hstack(counts))
+    return Counts(NEIGHBOURHOODS, joined, np.concatenate(words), np.concatenate(examples))
 
 
 def find_neighbourhoods(graph: Graph, categories: NDArray, steps: int) -> list[NDArray[np.int64]]:

@@ -1,11 +1,15 @@
-"""Topologies: the shape of a pattern as an integer key. There are three kinds, from coarse to fine to order-free:
+"""Topologies: the shape of a pattern as an integer key. There are four kinds:
 
 - `loops`: which positions of the walk are the same node (the paper's anonymous walk).
 - `induced`: also which visited nodes are adjacent in the graph.
 - `shape`: the isomorphism class of the subgraph induced by the visited nodes, whatever the order of the visit.
+- `refined`: the whole graph as seen from the visited nodes: they are marked, and colour refinement (1-WL) runs on the
+  graph until it is stable. It tells apart far more than a walk sees by itself, and costs a pass over the graph's edges
+  for each set of visited nodes: it is for collections of small graphs.
 
-Keys depend on the pattern alone: they are equal across graphs, runs and computers. Self-loops are ignored; in a
-directed graph `induced` keeps the direction of adjacency and `shape` ignores it.
+Keys are equal across graphs, runs and computers. Those of the first three kinds depend on the pattern alone. Self-loops
+are ignored; in a directed graph `induced` keeps the direction of adjacency, `shape` ignores it and `refined` passes
+colours against it.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from gpm.compute import CHUNK, threads_for
-from gpm.config import MAX_POSITIONS, Kind
+from gpm.config import MAX_POSITIONS, UNORDERED, Kind
 from gpm.errors import GpmError
 from gpm.graph.graph import Graph
 from gpm.patterns.walks.kernels import contains
@@ -30,6 +34,8 @@ EXACT_SHAPE = 9  # up to here different shapes have different keys: the tests co
 
 _ONE, _4, _60 = np.uint64(1), np.uint64(4), np.uint64(60)
 _LOOPS, _INDUCED = 0, 1  # indices in KINDS
+MOST_NODES = 4096  # of a graph that `refined` reads
+REFINED_WORK = 64  # pieces of work that one `refined` key counts for
 
 
 @dataclass(frozen=True)
@@ -38,8 +44,8 @@ class Topologies:
 
     kind: Kind
     keys: NDArray[np.int64]  # (T)
-    codes: NDArray[np.int8] | None  # anonymous walks (T, n), -1 past the end; None for `shape`, which has no order
-    adjacency: NDArray[np.bool_] | None  # of the visited nodes in order of appearance (T, n, n); None for `loops`
+    codes: NDArray[np.int8] | None  # anonymous walks (T, n), -1 past the end; None for the kinds without an order
+    adjacency: NDArray[np.bool_] | None  # of the visited nodes (T, n, n), for `refined` of an example; None for `loops`
     sizes: NDArray[np.int64]  # number of visited nodes (T)
 
     def __len__(self) -> int:
@@ -231,6 +237,67 @@ def shape_keys(given, sizes):  # pragma: no cover - compiled
     return keys
 
 
+@njit(nogil=True)
+def _set_key(walk):  # pragma: no cover - compiled
+    """Hash the set of visited nodes."""
+    key = np.uint64(0)
+    for i in range(walk.size):
+        first = walk[i] >= 0
+        for j in range(i):
+            if walk[j] == walk[i]:
+                first = False
+        if first:
+            key += mix(np.uint64(walk[i]) + GOLDEN_U)
+    return key
+
+
+@njit(nogil=True)
+def _refine_graph(indptr, indices, begin, walk, color, fresh):  # pragma: no cover - compiled
+    """Mark the nodes of a walk and refine the colours of the graph that begins at a node; return their hash."""
+    n = color.size
+    for i in range(n):
+        color[i] = GOLDEN_U
+    for i in range(walk.size):
+        if walk[i] >= 0:
+            color[walk[i] - begin] = mix(GOLDEN_U)
+    classes = np.unique(color).size
+    while True:
+        total = np.uint64(n)
+        for i in range(n):
+            near = np.uint64(0)
+            for e in range(indptr[begin + i], indptr[begin + i + 1]):
+                if indices[e] != begin + i:
+                    near += mix(color[indices[e] - begin] + GOLDEN_U)
+            fresh[i] = mix(color[i] + np.uint64(3) * mix(near + _ONE))
+            total += mix(fresh[i])
+        color[:] = fresh
+        last, classes = classes, np.unique(color).size
+        if classes == last:
+            return mix(total)
+
+
+@njit(cache=True, nogil=True)
+def _refined_keys(where, begins, sizes, walks, first, last, keys):  # pragma: no cover - compiled
+    """Fill in the `refined` keys of walks; `begins` and `sizes` are those of the graph of each."""
+    indptr, indices, _ = where
+    for w in range(first, last):
+        color, fresh = np.empty(sizes[w], np.uint64), np.empty(sizes[w], np.uint64)
+        keys[w] = _refine_graph(indptr, indices, begins[w], walks[w], color, fresh)
+
+
+@njit(cache=True, parallel=True)
+def _refined_keys_parallel(where, begins, sizes, walks, keys):  # pragma: no cover - compiled
+    count, size = walks.shape[0], CHUNK // REFINED_WORK
+    for chunk in prange((count + size - 1) // size):
+        _refined_keys(where, begins, sizes, walks, chunk * size, min(count, (chunk + 1) * size), keys)
+
+
+@njit(cache=True, nogil=True)
+def _set_keys(walks, keys):  # pragma: no cover - compiled
+    for w in range(walks.shape[0]):
+        keys[w] = _set_key(walks[w])
+
+
 @njit(cache=True, nogil=True)
 def distinct(keys):  # pragma: no cover - compiled
     """Return the index of the first occurrence of each distinct key, in that order, and the number of every key."""
@@ -269,31 +336,56 @@ def find_topologies(
         raise GpmError(f"A walk visits node {walks.max()}, but nodes are numbered 0 to {graph.num_nodes - 1}.")
     if forbidden is not None and forbidden.shape != (len(walks), 2):
         raise GpmError(f"forbidden must have shape {[len(walks), 2]}, got {list(forbidden.shape)}.")
+    if kind == "refined" and forbidden is not None:
+        raise GpmError("The topology 'refined' is for nodes and graphs, not for links; choose loops, induced or shape.")
     walks = np.ascontiguousarray(walks)
     banned = np.empty((1, 0), np.int64) if forbidden is None else np.ascontiguousarray(forbidden, dtype=np.int64)
     where = graph.indptr, graph.indices, graph.census.directed
     keys = np.empty(len(walks), dtype=np.uint64)
-    with threads_for(threads, len(walks)) as parallel:
-        if parallel:
-            _keys_parallel(where, walks, banned, KINDS.index(kind), keys)
-        else:
-            _keys(where, walks, banned, KINDS.index(kind), 0, len(walks), keys)
+    if kind == "refined":
+        _set_keys(walks, keys)
+    else:
+        with threads_for(threads, len(walks)) as parallel:
+            if parallel:
+                _keys_parallel(where, walks, banned, KINDS.index(kind), keys)
+            else:
+                _keys(where, walks, banned, KINDS.index(kind), 0, len(walks), keys)
     first, inverse = distinct(keys)
     table, codes = keys[first], np.empty((len(first), walks.shape[1]), dtype=np.int8)
     rows = np.zeros((len(first), walks.shape[1]) if kind != "loops" else (0, 0), dtype=np.uint64)
     sizes = np.empty(len(first), dtype=np.int64)
     _describe(where, walks[first], banned if forbidden is None else banned[first], codes, rows, sizes)
-    if kind == "shape":
-        table = shape_keys(rows, sizes)
+    if kind in UNORDERED:
+        table = shape_keys(rows, sizes) if kind == "shape" else _find_refined(graph, walks[first], threads)
         chosen, renamed = distinct(table)
         inverse, table, rows, sizes = renamed[inverse], table[chosen], rows[chosen], sizes[chosen]
     return inverse, Topologies(
         kind=kind,
         keys=table.view(np.int64),
-        codes=None if kind == "shape" else codes,
-        adjacency=None if kind == "loops" else _unpack(rows, symmetric=kind == "shape"),
+        codes=None if kind in UNORDERED else codes,
+        adjacency=None if kind == "loops" else _unpack(rows, symmetric=kind in UNORDERED),
         sizes=sizes,
     )
+
+
+def _find_refined(graph: Graph, walks: NDArray, threads: int | None) -> NDArray[np.uint64]:
+    """Return the `refined` keys of walks, each of which stays in one graph of a collection."""
+    pointer = np.array([0, graph.num_nodes]) if graph.graph_ptr is None else np.asarray(graph.graph_ptr)
+    owner = np.searchsorted(pointer, walks[:, 0], side="right") - 1
+    begins, sizes = pointer[owner], pointer[owner + 1] - pointer[owner]
+    if len(walks) and (most := int(sizes.max())) > MOST_NODES:
+        raise GpmError(
+            f"The topology 'refined' reads the whole graph for every pattern, at most {MOST_NODES:,} nodes; this graph "
+            f"has {most:,}. Choose loops, induced or shape."
+        )
+    keys = np.empty(len(walks), dtype=np.uint64)
+    where = graph.indptr, graph.indices, graph.census.directed
+    with threads_for(threads, len(walks) * REFINED_WORK) as parallel:
+        if parallel:
+            _refined_keys_parallel(where, begins, sizes, walks, keys)
+        else:
+            _refined_keys(where, begins, sizes, walks, 0, len(walks), keys)
+    return keys
 
 
 def _unpack(rows: NDArray[np.uint64], symmetric: bool) -> NDArray[np.bool_]:

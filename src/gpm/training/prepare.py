@@ -107,18 +107,22 @@ class Training:
 def _check_inputs(config: Config, data: TaskData) -> None:
     """Refuse inputs that the task or the model does not have."""
     asked = {
-        "labels": config.labels == "on", "position": config.position,
-        "linear": config.linear != "none", "neighbourhoods": config.neighbourhoods,
+        "labels": config.labels == "on", "position": config.position, "linear": config.linear != "none",
+        "neighbourhoods": config.neighbourhoods, "frequencies": config.frequencies,
     }  # fmt: skip
-    known = {"node": ("labels", "position", "linear"), "graph": ("linear", "neighbourhoods"), "link": ()}[data.level]
+    counts = ("neighbourhoods", "frequencies")
+    known = {"node": ("labels", "position", "linear"), "graph": ("linear", *counts), "link": ()}[data.level]
     for name, is_on in asked.items():
         if is_on and name not in known and config.model == "gpm":
-            where = {"linear": "nodes and graphs", "neighbourhoods": "graphs"}.get(name, "nodes")
+            where = "nodes and graphs" if name == "linear" else "graphs" if name in counts else "nodes"
             raise GpmError(f"--{name} is for predicting {where}, but here {data.level}s are predicted; leave it out.")
     if config.linear == "blend" and data.has_domains:
         raise GpmError("--linear blend is for one graph: with a target graph, take --linear base, or leave it out.")
-    if config.neighbourhoods and config.linear == "none" and config.model == "gpm":
-        raise GpmError("--neighbourhoods are read by the linear part of a model; add --linear base, or leave them out.")
+    for name in counts:
+        if asked[name] and config.linear == "none" and config.model == "gpm":
+            raise GpmError(f"--{name} are read by the linear part of a model; add --linear base, or leave them out.")
+    if config.topology == "refined" and data.level == "link" and config.model == "gpm":
+        raise GpmError("--topology refined is for nodes and graphs, not for links; choose loops, induced or shape.")
     if config.descriptors and config.model != "gpm":
         raise GpmError(f"--descriptors are read by --model gpm, not by {config.model}; leave them out.")
 
