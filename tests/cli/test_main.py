@@ -120,7 +120,7 @@ def test_names_that_are_given_again_add_up_and_of_numbers_the_last_count(
         (["patterns", "karate", "--tp", "3"], "There is no flag '--tp'. Did you mean '--top'?"),
         (["patterns", "karate", "--top", "many"], "--top: expected int, got many."),
         (["patterns", "karate", "--top", "0"], "top must be at least 1, got 0."),
-        (["patterns", "karate", "--topology", "shap"], "--topology: expected 'loops', 'induced', 'shape', got shap."),
+        (["patterns", "karate", "--topology", "shap"], "'loops', 'induced', 'shape', 'refined', got shap."),
         (["patterns", "karate", "--node", "99"], "No node '99': this graph's nodes are numbered 0 to 33."),
         (["patterns", "karate", "--out", "x.gif"], "let its name end in one of .png"),
         (["patterns", "karate", "--lengths", "99"], "lengths must be a list of 0 to 63"),

@@ -31,7 +31,7 @@ def test_every_name_has_a_loader() -> None:
 
     assert "karate" in catalog.CATALOG
     for name, entry in catalog.CATALOG.items():
-        assert entry.loader in ("ogb", "ogbl", "motifs", "fraud", "random", "file") or hasattr(
+        assert entry.loader in ("ogb", "ogbl", "motifs", "fraud", "random", "trees", "file") or hasattr(
             torch_geometric.datasets, entry.loader
         )
         assert catalog.spell(name) == name

@@ -9,7 +9,7 @@ import pytest
 from gpm.cli.main import main
 from gpm.io.atomic import write_json
 from gpm.reproduce import pages, paper_tables
-from gpm.reproduce.pages import describe_table, write_pages
+from gpm.reproduce.pages import describe_table, find_cells, write_pages
 from gpm.reproduce.records import FOLDER, Job, Records
 from tests.reproduce.toys import SMALL, TOY
 
@@ -28,7 +28,7 @@ def test_a_page_has_the_papers_figures_ours_and_the_difference(tmp_path: Path) -
     for seed, test in enumerate((0.53, 0.55)):
         _record(tmp_path, seed, test)
     reasons = {Job("reddit-m5k", SMALL).key: "the data is not here"}
-    page = describe_table(TOY, Records(tmp_path), reasons)
+    page = describe_table(TOY, find_cells(TOY, Records(tmp_path)), reasons)
     assert "| paper | GPM | 50.00 ± 2.00 | 51.87 ± 1.04 |" in page
     assert "| paper | SAN | OOM | - |" in page
     assert "| **here** | **GPM** | 54.00 ± 1.41 (2) | - |" in page
@@ -45,11 +45,11 @@ def test_pages_are_written_whatever_there_is(tmp_path: Path, monkeypatch: pytest
     index = write_pages(tmp_path, {})
     text = index.read_text(encoding="utf-8")
     assert "| Table 1 | [Toys (accuracy)](table-1.md) | 1 |" in text
-    assert "| Table 8 | expressiveness: not reproduced yet |  |" in text
+    assert "| Table 6 | hyper-parameters: " in text
     assert (index.parent / "table-1.md").is_file()
-    assert "shift.md" not in text  # the docs are not there
-    (tmp_path / "docs" / "shift.md").touch()
-    assert "[Shift](../shift.md)" in write_pages(tmp_path, {}).read_text(encoding="utf-8")
+    assert "paper.md" not in text  # the docs are not there
+    (tmp_path / "docs" / "paper.md").touch()
+    assert "(../paper.md)" in write_pages(tmp_path, {}).read_text(encoding="utf-8")
 
 
 def test_all_tables_and_figures_of_the_paper_are_listed(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_the_command_runs_what_is_missing_and_writes_the_pages(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["4"], "Table '4' is not among those"),
+        (["6"], "'6' is not a table that is reproduced."),
         (["--only", "blogg"], "No table has the recipe 'blogg'. Did you mean 'blog'?"),
         (["--seeds", "0"], "--seeds must lie between 1 and 10, got 0."),
         (["--budget", "soon"], "must be written as 45s, 30m, 2h or 1h30m, got 'soon'."),

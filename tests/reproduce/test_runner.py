@@ -40,7 +40,7 @@ def test_runs_that_several_tables_ask_for_are_listed_once_the_cheapest_first() -
     assert len(jobs) == len({job.key for job in jobs}) == 2 * 3 * 2
     order = [(job.minutes, job.seed) for job in jobs]
     assert order == sorted(order)
-    ablation = replace(TOY, number=9, ours=(Ours("Mean", {"path": "mean"}, "", 1e-6),))
+    ablation = replace(TOY, ablation=True, ours=(Ours("Mean", {"path": "mean"}, "", 1e-6),))
     assert [job.options == {"path": "mean"} for job in list_jobs([ablation, TOY], 1, ["motifs"])] == [False] * 3 + [
         True
     ]
@@ -109,9 +109,30 @@ def test_times_are_shown_in_words(minutes: float, shown: str) -> None:
 
 
 def test_options_that_a_recipe_has_anyway_are_no_other_run() -> None:
+    column = Column("Computers", "computers")
+    assert Job.of(TOY, column, Ours("w/o PE", {"pe": "none"})).options == {"pe": "none"}
+    assert Job.of(TOY, column, Ours("GPM", {"pe": "lap", "width": 64})).key == Job.of(TOY, column, Ours("GPM")).key
+
+
+def test_options_that_a_recipe_leaves_open_are_kept() -> None:
     column = Column("Blog", "blog")
-    assert Job.of(column, Ours("w/o PE", {"pe": "none"})).options == {"pe": "none"}
-    assert Job.of(column, Ours("GPM", {"pe": "lap", "width": 64})).key == Job.of(column, Ours("GPM")).key
+    assert Job.of(TOY, column, Ours("w/o PE", {"pe": "none"})).options == {"pe": "none"}
+    assert Job.of(TOY, column, Ours("GPM", {"data": "blog"})).key == Job.of(TOY, column, Ours("GPM")).key
+
+
+def test_rows_of_a_table_share_its_options_and_networks_have_their_own() -> None:
+    column = Column("Trees", "trees-2", networks={"layers": 3})
+    base = {"patterns": 20, "lr": 0.1}
+    table = replace(TOY, base=base)
+    assert Job.of(table, column, Ours("GPM", {"lr": 0.2})).options == base | {"lr": 0.2}
+    assert Job.of(table, column, Ours("GCN", {"model": "gcn"})).options == {"model": "gcn", "layers": 3}
+
+
+def test_many_options_have_a_short_file_name_of_their_own() -> None:
+    many = {f"option{i}": i for i in range(30)}
+    one, other = Job("blog", many), Job("blog", many | {"option29": 30})
+    assert one.variant != other.variant
+    assert len(one.variant) < 100
 
 
 def test_a_mistake_is_a_reason_and_does_not_stop_the_others(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ SMALL: dict[str, Any] = {
     "width": 8, "heads": 2, "lengths": [0, 1, 2], "patterns": 6, "pool": 12, "epochs": 2, "warmup": 2,
 }  # fmt: skip
 TOY = Table(
-    1,
+    "Table 1",
     "Toys (accuracy)",
     (Column("Motifs", "motifs"), Column("Far", "reddit-m5k")),
     (Published("GPM", ((50.0, 2.0), (51.87, 1.04))), Published("SAN", ("OOM", None))),

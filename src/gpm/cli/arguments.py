@@ -95,6 +95,14 @@ class Arguments:
             word = waiting.pop(0)
             word = "--out" + word[2:] if word == "-o" or word.startswith("-o=") else word
             name, has_value, value = word.partition("=")
+            if (
+                not name.startswith("--")
+                and bare
+                and not word.startswith("-")
+                and get_origin(self.types[bare[0]]) is list
+            ):
+                waiting[:0] = [f"--{bare[0]}={word}"]  # as many as there are
+                continue
             if not name.startswith("--"):
                 spelled.append(f"--{bare.pop(0)}={word}" if bare and not word.startswith("-") else word)
                 continue

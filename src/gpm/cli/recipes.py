@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpm.data.catalog import CATALOG
 from gpm.errors import GpmError, nearest
 from gpm.training.paper_options import choose_paper
-from gpm.training.recipes import Recipe, find_recipe, recipe_names
+from gpm.training.recipes import CHOSEN, Recipe, find_recipe, recipe_names
 
 
 def list_recipes(name: str = "") -> None:
@@ -28,6 +28,8 @@ def list_recipes(name: str = "") -> None:
     print(f"{recipe.name}: {recipe.about}")
     if recipe.note:
         print(recipe.note)
+    if recipe.auto:
+        print("Options marked auto are chosen from the data, as without a recipe.")
     if recipe.paper_mean is not None:
         print(f"the paper: {_paper(recipe)}")
     for title, values in (("in its table", recipe.paper), ("in its code", recipe.paper_code)):
@@ -38,8 +40,9 @@ def list_recipes(name: str = "") -> None:
     print(f"\n    {'option':<17} {'this recipe':<22} {'--preset paper' if level else ''}".rstrip())
     for key, value in ours.items():
         other = f"{theirs[key]:g}" if isinstance(theirs[key], float) else str(theirs[key])
-        differs = value != theirs[key]
-        print(f"  {'*' if differs else ' '} {key:<17} {value!s:<22} {other if differs else ''}".rstrip())
+        shown = "auto" if recipe.auto and key in CHOSEN - set(recipe.stated) else str(value)
+        differs = shown != str(theirs[key])
+        print(f"  {'*' if differs else ' '} {key:<17} {shown:<22} {other if differs else ''}".rstrip())
     if level:
         print("\n* differs; --preset paper takes the right column. gpm train --help explains each option.")
 

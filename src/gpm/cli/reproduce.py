@@ -7,7 +7,7 @@ from typing import Any
 
 
 def reproduce(
-    tables: str = "",
+    tables: list[str] = [],  # noqa: B006 - the command line shows this default
     budget: str = "30m",
     seeds: int = 3,
     only: str = "",
@@ -15,10 +15,10 @@ def reproduce(
     list: bool = False,  # noqa: A002 - the name of the flag
     quiet: bool = False,
 ) -> None:
-    """Reproduce the paper's tables: run missing trainings within a time limit and write pages beside its figures.
+    """Reproduce the paper's tables and figures: run missing trainings within a time limit and write pages.
 
     Args:
-        tables: Numbers of tables of the paper, such as 1,9. Default: all.
+        tables: Tables and figures of the paper, such as 8 table-9 figure-7. Default: all.
         budget: Time limit of all runs, such as 30m or 2h. The same command resumes what is missing.
         seeds: Number of seeds, from 0.
         only: Recipes to run, such as blog,flickr-s. Default: all.
@@ -33,7 +33,7 @@ def reproduce(
     from gpm.training.tune import parse_time
 
     chosen = choose_tables(tables)
-    recipes = dict.fromkeys(column.recipe for table in chosen for column in table.columns)
+    recipes = dict.fromkeys(column.recipe for table in chosen for column in table.columns if column.recipe)
     named = [name.strip() for name in only.split(",") if name.strip()]
     for name in named:
         if name not in recipes:
@@ -59,7 +59,7 @@ def _list(tables: Any, jobs: Any, out: Path) -> None:
 
     records = Records(out)
     for table in tables:
-        print(f"table {table.number}: {table.title}")
+        print(f"{table.id}: {table.title}")
         print(f"  rows: {', '.join(row.name for row in table.ours)}")
     print(f"\n{'recipe':<14} {'runs':>5} {'complete':>9}  {'left, on one core':<18} data")
     for recipe in dict.fromkeys(job.recipe for job in jobs):

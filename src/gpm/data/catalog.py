@@ -34,6 +34,7 @@ class Entry:
     task: str = "node"  # or "link" or "graph"
     graphs: int = 0  # in a collection
     classes: tuple[str, ...] = ()  # names of the classes, in order; empty if they have numbers only
+    copies: int = 0  # each published graph comes as so many copies with permuted nodes; 0: as it is
 
     def option(self, name: str) -> str:
         """Return one of the options as text."""
@@ -102,12 +103,18 @@ def _molecules(title: str, graphs: int, nodes: int, metric: str = "roc_auc") -> 
     return _named(title, "MoleculeNet", name, nodes, "scaffold", metric=metric, task="graph", graphs=graphs)
 
 
+# TreeNeighborsMatching, by depth: nodes of all trees.
+_TREES = {2: 672, 3: 120_000, 4: 496_000, 5: 2_016_000, 6: 4_064_000, 7: 8_160_000}
 _MOTIFS = ("base", "house roof", "house middle", "house bottom", "six-cycle", "decoy")
 
 CATALOG = {
     "motifs": Entry("Planted motifs", "motifs", nodes=2120, classes=_MOTIFS),
     "fraud": Entry("Planted fraud", "fraud", nodes=8000, metric="ap", classes=("ok", "fraud")),
     "random": Entry("Random graph", "random", nodes=2000, split="80/5/15", metric="roc_auc", task="link"),
+    **{
+        f"trees-{depth}": Entry(f"Trees of depth {depth}", "trees", options=(("depth", str(depth)),), nodes=nodes)
+        for depth, nodes in _TREES.items()
+    },
     "karate": Entry("Karate Club", "KarateClub", nodes=34),
     "cora": _named("Cora", "Planetoid", "Cora", 2708, "public"),
     "citeseer": _named("CiteSeer", "Planetoid", "CiteSeer", 3327, "public"),
@@ -180,7 +187,9 @@ CATALOG = {
     "sider": _molecules("SIDER", 1427, 48000),
     "clintox": _molecules("ClinTox", 1484, 38700),
     "exp": _graphs("EXP", 1200, 53336, "10-fold"),
-    "csl": _named("CSL", "GNNBenchmarkDataset", "CSL", 6150, "5-fold", task="graph", graphs=150),
+    "csl": _named("CSL", "GNNBenchmarkDataset", "CSL", 6150, "public", task="graph", graphs=150),
+    # 15 graphs, one of each class
+    "sr25": replace(_graphs("SR25", 300, 7500, "60/20/20"), copies=20),
 }
 _ALIASES = {
     "blogcatalog": "blog", "computer": "computers", "ogbn-arxiv": "arxiv", "ogbn-products": "products",

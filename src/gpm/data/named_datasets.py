@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Callable, Sequence
+from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,8 +18,9 @@ from gpm.data.network_files import join_types, read_network
 from gpm.data.ogb import load_ogb, load_ogb_links, to_pyg
 from gpm.data.smiles import find_scaffolds
 from gpm.data.splits import PARTS, Masks, as_masks
-from gpm.data.synthetic import planted_fraud, planted_motifs, random_graph
+from gpm.data.synthetic import neighbour_trees, planted_fraud, planted_motifs, random_graph
 from gpm.errors import GpmError
+from gpm.graph.copies import copy_graphs
 from gpm.graph.graph import Graph
 from gpm.io.archives import plain_pickles
 from gpm.io.atomic import replacing
@@ -59,12 +61,22 @@ def open_collection(name: str) -> Collection:
         return Collection(read_compact(compact))
     dataset = load_dataset(name)
     graph = Graph.from_pyg(dataset)
+    if entry.copies:
+        graph = copy_graphs(graph, np.repeat(np.arange(graph.num_graphs), entry.copies), seed=0)
+    if entry.title == "CSL":
+        return Collection(graph, as_masks(_read_folds("csl_folds.txt")))
     if entry.loader == "ZINC":
         return Collection(graph, as_masks(np.repeat(np.arange(3), [len(each) for each in dataset.datasets])))
     if entry.loader != "MoleculeNet":
         return Collection(graph)
     smiles = [text.strip() for text in dataset._data.smiles]
     return Collection(graph, groups=_find_groups(smiles, data_root() / entry.raw / "scaffolds.npz"), names=smiles)
+
+
+def _read_folds(name: str) -> NDArray[np.int64]:
+    """Read published folds, a line each: 0, 1 or 2 for every graph, the part that it belongs to."""
+    lines = (resources.files("gpm.data") / name).read_text(encoding="utf-8").split()
+    return np.array([[int(part) for part in line] for line in lines]).T
 
 
 def read_compact(path: Path) -> Graph:
@@ -103,6 +115,7 @@ def _load(entry: Entry) -> Any:
         "motifs": lambda: planted_motifs().graph.to_pyg(),
         "fraud": lambda: planted_fraud().to_pyg(),
         "random": lambda: random_graph().to_pyg(),
+        "trees": lambda: neighbour_trees(int(entry.option("depth"))).to_pyg(),
         "file": lambda: _load_file(entry),
         "IMDB": lambda: join_types(_load_pyg(entry)[0]),
     }

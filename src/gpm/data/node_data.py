@@ -12,7 +12,7 @@ from gpm.data.labels import are_classes, guess_metric, read_labels, warn_of_new_
 from gpm.data.named_datasets import load_dataset
 from gpm.data.ogb import load_ogb
 from gpm.data.splits import OWN, PARTS, Masks, Protocol, Split, is_labelled, own_split, random_split, share_masks
-from gpm.data.synthetic import planted_fraud, planted_motifs
+from gpm.data.synthetic import neighbour_trees, planted_fraud, planted_motifs
 from gpm.data.tables.inputs import title_of
 from gpm.data.task_data import TaskData
 from gpm.errors import GpmError
@@ -113,6 +113,8 @@ def _open(name: str, entry: Entry) -> tuple[Graph, Masks | None]:
         return planted_motifs().graph, None
     if entry.loader == "fraud":
         return planted_fraud(), None
+    if entry.loader == "trees":
+        return neighbour_trees(int(entry.option("depth"))), None
     if entry.loader == "ogb":
         return load_ogb(entry.option("name"))
     dataset = load_dataset(name)

@@ -1,7 +1,9 @@
-"""Graphs with a known answer: motifs and fraud planted in random graphs, which only structure tells; and pure noise."""
+"""Graphs with a known answer: motifs and fraud planted in random graphs, trees with a message, noise."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from gpm.errors import GpmError, whole_number
 from gpm.graph.graph import Graph
 from gpm.io.table_files import write_table
 
+MOST_TREES, TREE_DRAWS = 32_000, 1000  # trees in all, and arrangements of values, as published
 FRAUD = ("ok", "fraud")  # names of the classes of `planted_fraud`
 # Columns of an account: the mean, the standard deviation, the number of digits, and the sign of its part in the risk.
 ACCOUNT = {
@@ -165,6 +168,51 @@ def write_fraud(folder: Path, num_accounts: int = 8000, share: float = 0.01, see
     columns = {column: graph.x[:, i] for i, column in enumerate(ACCOUNT)}
     write_table(nodes, {"account": names} | columns | {"label": [FRAUD[label] for label in graph.y]})
     return edges, nodes
+
+
+def count_trees(depth: int) -> int:
+    """Return the number of trees of `neighbour_trees`: as published, at most 32,000."""
+    leaves = int(2**depth)
+    return leaves * min(TREE_DRAWS, math.factorial(leaves), max(1, MOST_TREES // leaves))
+
+
+def neighbour_trees(depth: int, seed: int = 0) -> Graph:
+    """Make the trees of TreeNeighborsMatching, in which the root is to have the value of the leaf with its key.
+
+    In a complete binary tree of depth r each of the 2^r leaves has a key, its number from 1 on, and a value, a number
+    from 1 to 2^r of its own. The root has one of the keys. Its class is the value of the leaf with that key, from 0 on;
+    other nodes have no label. For each of up to 1,000 arrangements of the values there is one tree per key.
+
+    The label of a root depends on 2^r nodes at distance r. Message passing has to press them into one vector.
+
+    Args:
+        depth: r, 1 to 7.
+        seed: Seed of the arrangements.
+
+    Returns:
+        All trees as one graph; a node has two categories, key and value, 0 where it has none.
+    """
+    if not 1 <= whole_number(depth, "depth") <= 7:
+        raise GpmError(f"depth must lie between 1 and 7, got {depth}.")
+    leaves, trees = 2**depth, count_trees(depth)
+    draws, nodes = trees // leaves, 2 * leaves - 1
+    random = np.random.Generator(np.random.PCG64(seed))
+    if draws == math.factorial(leaves):  # all of them
+        values = np.array(list(itertools.permutations(range(leaves)))) + 1
+    else:
+        values = random.permuted(np.tile(np.arange(leaves) + 1, (draws, 1)), axis=1)
+    keys = np.tile(np.arange(leaves) + 1, draws)
+    values = np.repeat(values, leaves, axis=0)  # [trees, leaves]
+    x = np.zeros((trees, nodes, 2), dtype=np.int64)  # in a tree, nodes are numbered as in a heap: leaves are the last
+    x[:, 0, 0] = keys
+    x[:, leaves - 1 :, 0] = np.arange(leaves) + 1
+    x[:, leaves - 1 :, 1] = values
+    y = np.full((trees, nodes), -1, dtype=np.int64)
+    y[:, 0] = values[np.arange(trees), keys - 1] - 1
+    child = np.arange(1, nodes)
+    first = np.arange(trees)[:, None] * nodes
+    edges = np.stack([(first + (child - 1) // 2).ravel(), (first + child).ravel()])
+    return Graph.from_edges(edges, trees * nodes, x=x.reshape(-1, 2), y=y.ravel(), undirected=True)
 
 
 def random_graph(nodes: int = 2000, edges: int = 10_000, features: int = 16, seed: int = 0) -> Graph:

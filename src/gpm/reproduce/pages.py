@@ -9,25 +9,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpm.io.atomic import write_text
-from gpm.reproduce.paper_tables import Cell, Column, Ours, Table, deviations, read_tables
+from gpm.reproduce.figures import Cells, draw
+from gpm.reproduce.measures import digits_of, measure
+from gpm.reproduce.paper_tables import MEASURES, Cell, Table, deviations, read_tables
 from gpm.reproduce.records import Job, Record, Records
 from gpm.tasks.metrics import METRICS
 
 FOLDER = "docs/results"
 MOST_SEEDS = 10  # that a page looks for
+NOT_ASKED = "not asked for"
 # Where the evidence for the other tables and figures stands, or that there is none yet.
 ELSEWHERE = {
-    "Table 4": "shift: [Shift](../shift.md)",
     "Table 5": "model components: an excerpt of [table 9](table-9.md)",
     "Table 6": "hyper-parameters: `gpm recipes NAME` and [The paper and this implementation](../paper.md)",
     "Table 7": "sizes of models: [The paper and this implementation](../paper.md); trainings in [Scale](../scale.md)",
-    "Table 8": "expressiveness: not reproduced yet",
-    "Table 12": "seconds per epoch by number of patterns: not reproduced yet",
     "Figures 1 to 3": "drawings of the method: [Model](../model.md)",
     "Figure 4": "scaling: [Scale](../scale.md), without the paper's graphs",
-    "Figure 5": "p and q of the walks: not reproduced yet",
     "Figures 6 and 8": "patterns of single predictions: `gpm explain`; those of the paper are not reproduced yet",
-    "Figure 7": "over-squashing: not reproduced yet",
 }
 
 Reasons = Mapping[tuple[str, str, int], str]
@@ -38,7 +36,9 @@ def write_pages(out: Path, reasons: Reasons) -> Path:
     records = Records(out)
     (out / FOLDER).mkdir(parents=True, exist_ok=True)
     for table in read_tables():
-        write_text(out / FOLDER / f"table-{table.number}.md", describe_table(table, records, reasons))
+        cells = find_cells(table, records)
+        is_drawn = draw(table, cells, out / FOLDER / f"{table.id}.svg")
+        write_text(out / FOLDER / f"{table.id}.md", describe_table(table, cells, reasons, is_drawn))
     index = out / FOLDER / "index.md"
     write_text(index, _keep_links(describe_index(records), index.parent))
     return index
@@ -49,24 +49,50 @@ def _keep_links(text: str, folder: Path) -> str:
     return re.sub(r"\[([^]]*)\]\(([^)]*)\)", lambda link: link[0] if (folder / link[2]).is_file() else link[1], text)
 
 
-def find_records(records: Records, column: Column, row: Ours) -> list[Record]:
-    """Return the records of a cell, by seed."""
-    found = (records.find(Job.of(column, row, seed)) for seed in range(MOST_SEEDS))
-    return [record for record in found if record is not None]
+def find_cells(table: Table, records: Records) -> dict[tuple[str, str], list[Record]]:
+    """Return the records of every row and column, by seed."""
+    cells = {}
+    for row in table.ours:
+        for column in table.columns:
+            if column.mean_of:
+                continue
+            found = (records.find(Job.of(table, column, row, seed)) for seed in range(column.seeds or MOST_SEEDS))
+            cells[row.name, column.title] = [record for record in found if record is not None]
+        for column in table.columns:
+            if column.mean_of:
+                cells[row.name, column.title] = _average([cells[row.name, title] for title in column.mean_of])
+    return cells
 
 
-def describe_table(table: Table, records: Records, reasons: Reasons) -> str:
+def _average(several: Sequence[Sequence[Record]]) -> list[Record]:
+    """Return a record per seed with the mean of the test metric over datasets, where all of them have one."""
+    by_seed = [{record["seed"]: record for record in found} for found in several]
+    averages = []
+    for seed in sorted(set.intersection(*map(set, by_seed))):
+        parts = [found[seed] for found in by_seed]
+        name = parts[0]["metric"]
+        mean = statistics.fmean(part["test"][name] for part in parts)
+        averages.append(parts[0] | {"test": {name: mean}})
+    return averages
+
+
+def describe_table(table: Table, cells: Cells, reasons: Reasons, is_drawn: bool = False) -> str:
     """Return the page of a table."""
-    cells = {
-        (row.name, column.title): find_records(records, column, row) for row in table.ours for column in table.columns
-    }
-    lines = [f"# Table {table.number}: {table.title}", ""]
+    lines = [f"# {table.name}: {table.title}", ""]
     lines += [table.note, ""] if table.note else []
+    if table.paper:
+        lines += ["Rows of the paper are copied from it."]
     lines += [
-        "Rows of the paper are copied from it. Rows of this implementation are means ± standard deviations over seeds",
-        "(their number in brackets) on the test split. *Difference*: by how many of the paper's standard deviations a",
-        "row is better (+) or worse (-) than the named row of the paper. A dash: not run, see below.",
-        "",
+        "Rows of this implementation are means ± standard deviations over seeds (their number in brackets), on the",
+        "test split unless they say otherwise. A dash: not run, see below.",
+    ]
+    if any(row.beside for row in table.ours):
+        lines += [
+            "*Difference*: by how many of the paper's standard deviations a row is better (+) or worse (-) than the",
+            "named row of the paper.",
+        ]
+    lines += ["", *([f"![{table.title}]({table.id}.svg)", ""] if is_drawn else [])]
+    lines += [
         f"| | | {' | '.join(column.title for column in table.columns)} |",
         f"|---|---|{'---|' * len(table.columns)}",
     ]
@@ -74,10 +100,16 @@ def describe_table(table: Table, records: Records, reasons: Reasons) -> str:
         lines.append(f"| paper | {published.name} | {' | '.join(map(_show_cell, published.cells))} |")
     for row in table.ours:
         mine = [cells[row.name, column.title] for column in table.columns]
-        lines.append(f"| **here** | **{row.name}** | {' | '.join(map(_show_records, mine))} |")
-        if (beside := table.published(row.beside)) is not None and any(mine):
-            apart = [_show_difference(*pair) for pair in zip(mine, beside.cells, strict=True)]
-            lines.append(f"| difference | {row.name}, from {beside.name} | {' | '.join(apart)} |")
+        for what in table.show:
+            name = ", ".join(filter(None, (row.name, MEASURES[what])))
+            shown = [_show_records(found, what) for found in mine]
+            lines.append(f"| **here** | **{name}** | {' | '.join(shown)} |")
+            if (beside := table.published(row.beside)) is not None and any(mine):
+                apart = [_show_difference(*pair, what) for pair in zip(mine, beside.cells, strict=True)]
+                if any(apart):
+                    lines.append(f"| difference | {name}, from {beside.name} | {' | '.join(apart)} |")
+    if any(homophily := [_show_homophily(cells, column.title) for column in table.columns]):
+        lines.append(f"| here | edges that join nodes of one class | {' | '.join(homophily)} |")
     everything = [record for some in cells.values() for record in some]
     lines += ["", *_describe_runs(table, cells), "", *_describe_missing(table, cells, reasons)]
     lines += ["", *_describe_origin(everything), ""]
@@ -88,36 +120,38 @@ def _show_cell(cell: Cell) -> str:
     if isinstance(cell, tuple):
         digits = 3 if cell[0] < 1 else 2
         return f"{cell[0]:.{digits}f} ± {cell[1]:.{digits}f}"
-    return cell or "-"
+    return f"{cell:g}" if isinstance(cell, (int, float)) else cell or "-"
 
 
-def _values(found: Sequence[Record]) -> list[float]:
-    return [METRICS[record["metric"]].scaled(record["test"][record["metric"]]) for record in found]
-
-
-def _show_records(found: Sequence[Record]) -> str:
+def _show_records(found: Sequence[Record], what: str) -> str:
     if not found:
         return "-"
-    values, digits = _values(found), 2 if METRICS[found[0]["metric"]].share else 3
+    values, digits = measure(found, what), digits_of(found, what)
     spread = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
     return f"{statistics.fmean(values):.{digits}f}{spread} ({len(values)})"
 
 
-def _show_difference(found: Sequence[Record], cell: Cell) -> str:
-    if not found:
+def _show_difference(found: Sequence[Record], cell: Cell, what: str) -> str:
+    if not found or what in ("epoch", "parameters"):
         return ""
-    apart = deviations(statistics.fmean(_values(found)), cell, METRICS[found[0]["metric"]].larger)
+    apart = deviations(statistics.fmean(measure(found, what)), cell, METRICS[found[0]["metric"]].larger)
     return "" if math.isnan(apart) else f"{apart:+.1f}"
 
 
-def _describe_runs(table: Table, cells: Mapping[tuple[str, str], list[Record]]) -> list[str]:
+def _show_homophily(cells: Cells, title: str) -> str:
+    shares = [record["homophily"] for (_, column), found in cells.items() for record in found if column == title
+              and "homophily" in record]  # fmt: skip
+    return f"{shares[0]:.2f}" if shares else ""
+
+
+def _describe_runs(table: Table, cells: Cells) -> list[str]:
     """List the command of each row, and the protocol and time of its runs on each dataset."""
     lines = ["## How it was made", "", "| row | command |", "|---|---|"]
     for row in table.ours:
         command = Job("RECIPE", row.options).command.replace("--seed 0", "--seed 0, 1, ...")
         lines.append(f"| {row.name} | `{command}` |")
     lines += ["", "| dataset | recipe | row | seeds | seconds of a training | protocol |", "|---|---|---|---|---|---|"]
-    for column in table.columns:
+    for column in (each for each in table.columns if each.recipe):
         for row in table.ours:
             if found := cells[row.name, column.title]:
                 protocol = found[0]["protocol"].replace(f"seed {found[0]['seed']}", "seed as listed")
@@ -127,12 +161,12 @@ def _describe_runs(table: Table, cells: Mapping[tuple[str, str], list[Record]]) 
     return lines
 
 
-def _describe_missing(table: Table, cells: Mapping[tuple[str, str], list[Record]], reasons: Reasons) -> list[str]:
+def _describe_missing(table: Table, cells: Cells, reasons: Reasons) -> list[str]:
     missing: dict[tuple[str, str], list[str]] = {}
     for row in table.ours:
         for column in table.columns:
-            if not cells[row.name, column.title]:
-                why = reasons.get(Job.of(column, row).key, "not asked for")
+            if column.recipe and not cells[row.name, column.title]:
+                why = reasons.get(Job.of(table, column, row).key, NOT_ASKED)
                 missing.setdefault((row.name, why), []).append(column.title)
     if not missing:
         return []
@@ -161,8 +195,9 @@ def describe_index(records: Records) -> str:
     ]
     rows = {}
     for table in read_tables():
-        made = sum(len(find_records(records, column, row)) for row in table.ours for column in table.columns)
-        rows[f"Table {table.number}"] = f"[{table.title}](table-{table.number}.md) | {made}"
+        own = {column.title for column in table.columns if column.recipe}
+        made = sum(len(found) for (_, title), found in find_cells(table, records).items() if title in own)
+        rows[table.name] = f"[{table.title}]({table.id}.md) | {made}"
     for name, where in ELSEWHERE.items():
         rows[name] = f"{where} | "
     order = sorted(rows, key=lambda name: (name.startswith("Figure"), int(name.split()[1])))

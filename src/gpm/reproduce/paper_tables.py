@@ -1,19 +1,29 @@
-"""The tables of the paper, from `tables.yaml`: its figures, and the runs that belong beside them."""
+"""The tables and figures of the paper, from `tables.yaml`: its values, and the runs that belong beside them."""
 
 from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
-from gpm.errors import GpmError
+from gpm.errors import GpmError, nearest
 from gpm.io.yaml_files import parse_yaml
 
 UNKNOWN = 60.0  # minutes that a run is expected to take whose cost is not known
 
-Cell = tuple[float, float] | str | None  # mean and standard deviation; a word such as OOM; nothing
+Cell = tuple[float, float] | float | str | None  # mean and standard deviation; mean alone; a word such as OOM; nothing
+
+# What a table may show of a run, and how its rows are named then.
+MEASURES = {
+    "test": "",
+    "train": "on the training split",
+    "fresh": "on permuted copies, walks under another seed",
+    "epoch": "seconds per epoch",
+    "parameters": "million parameters",
+}
 
 
 @dataclass(frozen=True)
@@ -21,7 +31,12 @@ class Column:
     """A dataset, and the recipe that stands for it."""
 
     title: str
-    recipe: str
+    recipe: str = ""
+    seeds: int = 0  # number of seeds, where they choose published folds; 0: as asked for
+    at: float = math.nan  # place on the axis of a figure
+    mean_of: tuple[str, ...] = ()  # titles of columns whose mean this is, without runs of its own
+    options: dict[str, Any] = field(default_factory=dict)  # of rows with patterns, beside those of the table
+    networks: dict[str, Any] = field(default_factory=dict)  # of rows with another model
 
 
 @dataclass(frozen=True)
@@ -44,14 +59,34 @@ class Ours:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the paper, with our rows."""
+    """A table or figure of the paper, with our rows."""
 
-    number: int
+    name: str  # such as "Table 8" or "Figure 7"
     title: str
     columns: tuple[Column, ...]
     paper: tuple[Published, ...]
     ours: tuple[Ours, ...]
     note: str = ""
+    show: tuple[str, ...] = ("test",)  # of a run, see `MEASURES`
+    base: dict[str, Any] = field(default_factory=dict)  # options of all rows with patterns, beside their own
+    ablation: bool = False  # its runs come after those of other tables
+    plot: str = ""  # "columns" (a line per row), "parameters" (a line per column) or "curves" (of the training)
+    axis: str = ""  # what `Column.at` is
+
+    @property
+    def id(self) -> str:
+        return self.name.lower().replace(" ", "-")
+
+    @property
+    def rank(self) -> tuple[bool, int]:
+        """Tables before figures, by number."""
+        kind, number = self.name.split()
+        return kind == "Figure", int(number)
+
+    @property
+    def extras(self) -> frozenset[str]:
+        """What is measured of a run beyond its result."""
+        return frozenset(self.show) & {"train", "fresh"}
 
     def published(self, name: str) -> Published | None:
         """Return the row of the paper with a name."""
@@ -66,18 +101,24 @@ def _read() -> dict[str, Any]:
 
 @functools.cache
 def read_tables() -> tuple[Table, ...]:
-    """Return all tables, by number."""
-    return tuple(_make(entry) for entry in _read()["tables"])
+    """Return all tables and figures, in their order."""
+    return tuple(sorted((_make(entry) for entry in _read()["tables"]), key=lambda table: table.rank))
 
 
 def _make(entry: dict[str, Any]) -> Table:
-    columns = tuple(Column(**column) for column in entry["columns"])
     paper = tuple(
         Published(row["name"], tuple(tuple(cell) if isinstance(cell, list) else cell for cell in row["cells"]))
-        for row in entry["paper"]
+        for row in entry.get("paper", [])
     )
-    ours = tuple(Ours(**row) for row in entry["ours"])
-    return Table(entry["number"], entry["title"], columns, paper, ours, entry.get("note", ""))
+    rows = {
+        "columns": tuple(
+            Column(**column | {"mean_of": tuple(column.get("mean_of", ()))}) for column in entry["columns"]
+        ),
+        "paper": paper,
+        "ours": tuple(Ours(**row) for row in entry["ours"]),
+        "show": tuple(entry.get("show", ("test",))),
+    }
+    return Table(**entry | rows)
 
 
 @functools.cache
@@ -95,14 +136,18 @@ def is_measured(recipe: str) -> bool:
     return recipe in _minutes()
 
 
-def choose_tables(numbers: str) -> list[Table]:
-    """Return the tables with some numbers, such as "1,9"; all if there are none."""
-    tables = {str(table.number): table for table in read_tables()}
-    wanted = [number.strip().removeprefix("table-") for number in numbers.split(",") if number.strip()]
-    for number in wanted:
-        if number not in tables:
-            raise GpmError(f"Table {number!r} is not among those that can be reproduced: {', '.join(tables)}.")
-    return [tables[number] for number in wanted] if wanted else list(tables.values())
+def choose_tables(names: Sequence[str]) -> list[Table]:
+    """Return tables by name, such as "table-8", "8" for the same one, or "figure-7"; all if there are none."""
+    tables = {table.id: table for table in read_tables()}
+    chosen = []
+    for name in (part.strip() for each in names for part in each.split(",") if part.strip()):
+        key = f"table-{name}" if name.isdigit() else name.lower().replace(" ", "-")
+        if key not in tables:
+            raise GpmError(
+                f"{name!r} is not a table that is reproduced.{nearest(key, tables)} Known: {', '.join(tables)}."
+            )
+        chosen.append(tables[key])
+    return chosen or list(tables.values())
 
 
 def deviations(mean: float, cell: Cell, larger: bool) -> float:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import functools
+import hashlib
 import json
 import re
 import shlex
@@ -11,14 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpm.config import Config
 from gpm.io.atomic import read_json, write_json
 from gpm.io.environment import describe_environment, find_commit
-from gpm.reproduce.paper_tables import Column, Ours, estimate_minutes
+from gpm.reproduce.fresh import score_fresh
+from gpm.reproduce.paper_tables import Column, Ours, Table, estimate_minutes
 from gpm.run.run import Run
-from gpm.training.recipes import find_recipe
+from gpm.training.recipes import Recipe, find_recipe
 
 FOLDER = "results/reproduce"
+LONG_NAME = 72  # characters of the options in the name of a file
 
 Record = dict[str, Any]
 
@@ -31,19 +34,29 @@ class Job:
     options: dict[str, Any] = field(default_factory=dict)
     seed: int = 0
     minutes: float = 0.0  # about what it takes on one core
+    extras: frozenset[str] = frozenset()  # what to measure beyond the result of the run: "train", "fresh"
 
     @classmethod
-    def of(cls, column: Column, row: Ours, seed: int = 0) -> Job:
-        """Make the job of a cell, without options that the recipe has anyway."""
-        changed = set(_config_of(column.recipe).changes(row.options))
-        options = {key: value for key, value in row.options.items() if key in changed}
-        return cls(column.recipe, options, seed, estimate_minutes(column.recipe, row.cost))
+    def of(cls, table: Table, column: Column, row: Ours, seed: int = 0) -> Job:
+        """Make the job of a cell, without options that the recipe has anyway.
+
+        What a recipe leaves open, and is chosen from the data, may be any value: such an option is kept.
+        """
+        is_ours = row.options.get("model", "gpm") == "gpm"
+        asked = (table.base | column.options if is_ours else column.networks) | row.options
+        recipe = _recipe_of(column.recipe)
+        changed = set(recipe.config.changes(asked)) | (set(asked) - set(recipe.stated) if recipe.auto else set())
+        options = {key: value for key, value in asked.items() if key in changed}
+        return cls(column.recipe, options, seed, estimate_minutes(column.recipe, row.cost), table.extras)
 
     @property
     def variant(self) -> str:
-        """The options as a file name; that of the plain recipe is "recipe"."""
+        """The options as a file name, shortened if it is long; that of the plain recipe is "recipe"."""
         parts = [f"{key}={json.dumps(value, separators=(',', ':'))}" for key, value in sorted(self.options.items())]
-        return re.sub(r"[^\w=.,\[\]-]", "", ",".join(parts)) or "recipe"
+        name = re.sub(r"[^\w=.,\[\]-]", "", ",".join(parts)) or "recipe"
+        if len(name) <= LONG_NAME:
+            return name
+        return f"{name[:LONG_NAME]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -62,10 +75,10 @@ class Job:
 
 
 @functools.cache
-def _config_of(name: str) -> Config:
+def _recipe_of(name: str) -> Recipe:
     recipe = find_recipe(name)
     assert recipe is not None
-    return recipe.config
+    return recipe
 
 
 def _spell(value: Any) -> str:
@@ -79,9 +92,10 @@ class Records:
         self.folder = out / FOLDER
 
     def find(self, job: Job) -> Record | None:
-        """Return the record of a job, if it was run."""
+        """Return the record of a job, if it was run and has what the job measures."""
         path = self.folder / job.file
-        return read_json(path) if path.is_file() else None
+        record: Record | None = read_json(path) if path.is_file() else None
+        return record if record is not None and job.extras <= set(record) else None
 
     def add(self, job: Job, run: Run) -> Record:
         """Write the record of a finished run."""
@@ -94,7 +108,13 @@ class Records:
 
 def describe_run(job: Job, run: Run) -> Record:
     """Return what is kept of a finished run."""
-    result = run.result
+    result, extras = run.result, dict[str, Any]()
+    if "train" in job.extras:
+        extras["train"] = run.evaluate("train")
+    if "fresh" in job.extras:
+        extras["fresh"] = score_fresh(run)
+    if (share := _homophily(run)) is not None:
+        extras["homophily"] = share
     return {
         "recipe": job.recipe, "options": job.options, "seed": job.seed, "command": job.command,
         "dataset": result["data"], "task": result["task"], "model": result["model"], "metric": result["metric"],
@@ -102,5 +122,23 @@ def describe_run(job: Job, run: Run) -> Record:
         "protocol": result["protocol"], "split_digest": result["split_digest"], "epochs": result["epochs"],
         "best_epoch": result["best_epoch"], "parameters": run.facts["parameters"],
         "train_seconds": result["train_seconds"], "commit": find_commit(), "date": time.strftime("%Y-%m-%d"),
-        "environment": describe_environment(), "config": run.config.to_dict(),
-    }  # fmt: skip
+        "environment": describe_environment(), "history": _read_history(run), "config": run.config.to_dict(),
+    } | extras  # fmt: skip
+
+
+def _read_history(run: Run) -> dict[str, list[float]]:
+    """Return the curves of the training: its loss, and the validation metric."""
+    with (run.folder / "metrics.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    columns = {"epoch": "epoch", "train_loss": "train_loss", "val": f"val_{run.result['metric']}"}
+    return {name: [float(row[key]) for row in rows if row.get(key)] for name, key in columns.items()}
+
+
+def _homophily(run: Run) -> float | None:
+    """Return the share of edges, of those whose ends both have a class, that join nodes of one class."""
+    data = run.data
+    if data.level != "node" or data.has_domains or data.labels.ndim > 1 or data.labels.dtype.kind != "i":
+        return None
+    source, target = data.labels[data.graph.edge_index()]
+    known = (source >= 0) & (target >= 0)
+    return round(float((source == target)[known].mean()), 4) if known.any() else None

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from gpm.data.catalog import CATALOG, find_compact, has_raw
@@ -23,7 +24,6 @@ from gpm.training.recipes import find_recipe
 from gpm.training.start import train
 
 UNFINISHED = "results/unfinished"
-MAIN = 3  # the last of the tables that compare models; the others are ablations
 _log = logging.getLogger("gpm")
 
 
@@ -32,18 +32,22 @@ class OverError(Exception):
 
 
 def list_jobs(tables: Sequence[Table], seeds: int, only: Sequence[str] = ()) -> list[Job]:
-    """Return the runs that tables ask for, each once: comparisons before ablations, of each the cheapest first."""
+    """Return the runs that tables ask for, each once: comparisons before ablations, of each the cheapest first.
+
+    A run that several tables ask for measures what any of them shows.
+    """
     jobs: dict[tuple[str, str, int], Job] = {}
     order: dict[tuple[str, str, int], tuple[bool, float, int]] = {}
     for table in tables:
         for column in table.columns:
             for row in table.ours:
-                if only and column.recipe not in only:
+                if not column.recipe or (only and column.recipe not in only):
                     continue
-                for seed in range(seeds):
-                    job = Job.of(column, row, seed)
-                    jobs.setdefault(job.key, job)
-                    place = (table.number > MAIN, job.minutes, seed)
+                for seed in range(column.seeds or seeds):
+                    job = Job.of(table, column, row, seed)
+                    known = jobs.get(job.key, job)
+                    jobs[job.key] = replace(known, extras=known.extras | job.extras)
+                    place = (table.ablation, job.minutes, seed)
                     order[job.key] = min(order.get(job.key, place), place)
     return sorted(jobs.values(), key=lambda job: order[job.key])
 

@@ -44,8 +44,10 @@ def choose_recipe(
         data = load_by(config.data, config)
         if config.model != recipe.config.model:
             config = fill_baseline(config, options, data)
+        elif recipe.auto:
+            config = choose_options(config, data, recipe.states() | options)
         return replace(recipe, config=config, changed=changed), data
-    begin = default_config(base)
+    begin, known = default_config(base), find_recipe(base) if base else None
     if own is not None:  # the run names its graph from its own folder
         name, options = "", {"data": str(source)} | options
     else:
@@ -56,11 +58,10 @@ def choose_recipe(
     if config.model != begin.model:
         config = fill_baseline(config, options, data)
     elif _is_paper(begin, options):
-        known = find_recipe(base) if base else None
         recipe = Recipe(name, begin.with_(data=config.data)) if known is None else replace(known, config=begin)
         config = choose_paper(recipe, options, data.level)
-    elif not base:
-        config = choose_options(config, data, options)
+    elif known is None or known.auto:
+        config = choose_options(config, data, ({} if known is None else known.states()) | options)
     named_options = None if base else sorted(key for key in options if key != "data")
     return Recipe(name if tables is None else tables.name, config, given=named_options), data
 

@@ -98,7 +98,8 @@ def test_your_own_file_is_a_recipe(tmp_path: Path) -> None:
         "data: karate\nlr: 5e-3\nlengths: [2, 4]\npaper_result: [80, 0.5]\nabout: Größe.\n", encoding="utf-8"
     )
     recipe = _recipe(str(file))
-    assert recipe == Recipe("mine", Config(data="karate", lr=0.005, lengths=[2, 4]), "Größe.", 80, 0.5)
+    stated = ("data", "lengths", "lr")
+    assert recipe == Recipe("mine", Config(data="karate", lr=0.005, lengths=[2, 4]), "Größe.", 80, 0.5, stated=stated)
     file.rename(tmp_path / "mine.yml")
     assert _recipe(str(tmp_path / "mine.yml")) == recipe
 

@@ -11,6 +11,13 @@ from gpm.config import Config
 from gpm.errors import GpmError
 from gpm.io.yaml_files import OPTIONS_BYTES, parse_yaml
 
+# All options that may be chosen from the data, see `gpm.training.auto_options`.
+CHOSEN = frozenset({
+    "average", "batch", "decay", "descriptors", "dropout", "epoch_steps", "epochs", "expected", "feature_dropout",
+    "features", "labels", "linear", "lr", "neighbourhoods", "path", "patience", "patterns", "pe", "pe_dim", "position",
+    "readout", "schedule", "select", "structure", "warmup",
+})  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -24,8 +31,14 @@ class Recipe:
     paper: dict[str, Any] = field(default_factory=dict)  # hyper-parameters in the paper's own table
     paper_code: dict[str, Any] = field(default_factory=dict)  # what the public configuration of the paper adds
     note: str = ""  # on the figure
+    auto: bool = False  # options that the recipe does not state are chosen from the data, as without a recipe
+    stated: tuple[str, ...] = ()  # options that the recipe states
     changed: list[str] = field(default_factory=list)  # options that the user changed
     given: list[str] | None = None  # without a recipe, options that the user gave; the others were chosen
+
+    def states(self) -> dict[str, Any]:
+        """Return the options that the recipe states, with their values."""
+        return {name: getattr(self.config, name) for name in self.stated}
 
     def facts(self) -> dict[str, Any]:
         return {key: value for key, value in asdict(self).items() if key != "config"}
@@ -80,15 +93,18 @@ def _read_beside(values: dict[str, Any], key: str, source: str) -> dict[str, Any
 
 
 def read_recipe(name: str, text: str, source: str) -> Recipe:
-    """Read a recipe: options, and about, note, paper, paper_code and paper_result beside them."""
+    """Read a recipe: options, and about, note, auto, paper, paper_code and paper_result beside them."""
     values = parse_yaml(text, source)
     if not isinstance(values, dict) or not values.get("data"):
         raise GpmError(f"{source} must hold options as 'key: value', with data among them.")
-    about, note = values.pop("about", ""), values.pop("note", "")
+    about, note, auto = values.pop("about", ""), values.pop("note", ""), values.pop("auto", False)
+    if not isinstance(auto, bool):
+        raise GpmError(f"{source}: auto must be true or false, got {auto!r}.")
     paper, paper_code = (_read_beside(values, key, source) for key in ("paper", "paper_code"))
     result = values.pop("paper_result", [None, None])
     figures = isinstance(result, list) and all(type(figure) in (int, float, type(None)) for figure in result)
     if not figures or len(result) != 2 or (result[0] is None) != (result[1] is None):
         raise GpmError(f"{source}: paper_result must be [mean, standard deviation] in percent, got {result!r}.")
     mean, std = result
-    return Recipe(name, Config.from_dict(values, source), about, mean, std, paper, paper_code, note)
+    stated = tuple(sorted(values))
+    return Recipe(name, Config.from_dict(values, source), about, mean, std, paper, paper_code, note, auto, stated)
