@@ -11,15 +11,17 @@ from gpm.io.atomic import write_json
 from gpm.reproduce import pages, paper_tables
 from gpm.reproduce.pages import describe_table, find_cells, write_pages
 from gpm.reproduce.records import FOLDER, Job, Records
+from gpm.training.recipes import find_recipe
 from tests.reproduce.toys import SMALL, TOY
 
 
 def _record(out: Path, seed: int, test: float) -> None:
-    job = Job("motifs", SMALL, seed)
+    job, recipe = Job("motifs", SMALL, seed), find_recipe("motifs")
+    assert recipe is not None
     path = out / FOLDER / job.file
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, {
-        "metric": "accuracy", "test": {"accuracy": test}, "protocol": f"split random, seed {seed}; test read once",
+        "recipe_digest": recipe.digest, "metric": "accuracy", "test": {"accuracy": test}, "protocol": f"split random, seed {seed}; test read once",
         "seed": seed, "train_seconds": 10.0 + seed, "commit": "abc", "date": "2026-01-01",
     })  # fmt: skip
 

@@ -57,6 +57,9 @@ def test_a_run_is_kept_as_a_record_and_not_made_twice(tmp_path: Path, monkeypatc
     assert (record["seed"], record["recipe"], record["metric"]) == (1, "motifs", "accuracy")
     assert {"config", "split_digest", "protocol", "commit", "environment", "train_seconds", "command"} <= set(record)
     assert not any((tmp_path / "results/unfinished").rglob("*.json"))
+    file = Records(tmp_path).folder / jobs[1].file
+    file.write_text(file.read_text(encoding="utf-8").replace(record["recipe_digest"], "of another recipe"), "utf-8")
+    assert Records(tmp_path).find(jobs[1]) is None
 
 
 def test_the_command_of_a_record_makes_the_same_figure_again(tmp_path: Path) -> None:

@@ -92,10 +92,12 @@ class Records:
         self.folder = out / FOLDER
 
     def find(self, job: Job) -> Record | None:
-        """Return the record of a job, if it was run and has what the job measures."""
+        """Return the record of a job, if it was run by today's recipe and has what the job measures."""
         path = self.folder / job.file
         record: Record | None = read_json(path) if path.is_file() else None
-        return record if record is not None and job.extras <= set(record) else None
+        if record is None or record.get("recipe_digest") != _recipe_of(job.recipe).digest:
+            return None
+        return record if job.extras <= set(record) else None
 
     def add(self, job: Job, run: Run) -> Record:
         """Write the record of a finished run."""
@@ -116,7 +118,7 @@ def describe_run(job: Job, run: Run) -> Record:
     if (share := _homophily(run)) is not None:
         extras["homophily"] = share
     return {
-        "recipe": job.recipe, "options": job.options, "seed": job.seed, "command": job.command,
+        "recipe": job.recipe, "recipe_digest": _recipe_of(job.recipe).digest, "options": job.options, "seed": job.seed, "command": job.command,
         "dataset": result["data"], "task": result["task"], "model": result["model"], "metric": result["metric"],
         "val": result["val"], "test": result["test"], "baselines": result["baselines"],
         "protocol": result["protocol"], "split_digest": result["split_digest"], "epochs": result["epochs"],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import asdict, dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -39,6 +41,12 @@ class Recipe:
     def states(self) -> dict[str, Any]:
         """Return the options that the recipe states, with their values."""
         return {name: getattr(self.config, name) for name in self.stated}
+
+    @property
+    def digest(self) -> str:
+        """Hash of what the recipe states, by which a figure knows that it is of the recipe as it is today."""
+        stated = json.dumps([self.states(), self.auto], sort_keys=True)
+        return hashlib.sha256(stated.encode()).hexdigest()[:12]
 
     def facts(self) -> dict[str, Any]:
         return {key: value for key, value in asdict(self).items() if key != "config"}
