@@ -21,7 +21,8 @@ def _record(out: Path, seed: int, test: float) -> None:
     path = out / FOLDER / job.file
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, {
-        "recipe_digest": recipe.digest, "metric": "accuracy", "test": {"accuracy": test}, "protocol": f"split random, seed {seed}; test read once",
+        "recipe_digest": recipe.digest, "metric": "accuracy",
+        "test": {"accuracy": test}, "protocol": f"split random, seed {seed}; test read once",
         "seed": seed, "train_seconds": 10.0 + seed, "commit": "abc", "date": "2026-01-01",
     })  # fmt: skip
 

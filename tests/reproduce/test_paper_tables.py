@@ -8,6 +8,8 @@ import pytest
 
 from gpm import GpmError
 from gpm.reproduce.paper_tables import MEASURES, Table, choose_tables, deviations, estimate_minutes, read_tables
+from gpm.reproduce.records import Job
+from gpm.training.paper_options import choose_paper
 from gpm.training.recipes import find_recipe
 
 TABLES = pytest.mark.parametrize("table", read_tables(), ids=lambda table: table.id)
@@ -31,10 +33,12 @@ def test_options_of_our_rows_fit_every_recipe(table: Table) -> None:
     for column in (each for each in table.columns if each.recipe):
         recipe = find_recipe(column.recipe)
         assert recipe is not None
-        recipe.config.with_(model="gcn", **column.networks)
         for row in table.ours:
-            if row.options.get("preset") != "paper":  # whose options are not those of the recipe
-                recipe.config.with_(**row.options)
+            options = Job.of(table, column, row).options
+            if options.get("preset") == "paper":
+                choose_paper(recipe, options, "node")
+            else:
+                recipe.config.with_(**options)
 
 
 @TABLES

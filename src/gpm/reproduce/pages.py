@@ -148,7 +148,8 @@ def _describe_runs(table: Table, cells: Cells) -> list[str]:
     """List the command of each row, and the protocol and time of its runs on each dataset."""
     lines = ["## How it was made", "", "| row | command |", "|---|---|"]
     for row in table.ours:
-        command = Job("RECIPE", row.options).command.replace("--seed 0", "--seed 0, 1, ...")
+        shared = table.base if row.options.get("model", "gpm") == "gpm" else table.networks
+        command = Job("RECIPE", shared | row.options).command.replace("--seed 0", "--seed 0, 1, ...")
         lines.append(f"| {row.name} | `{command}` |")
     lines += ["", "| dataset | recipe | row | seeds | seconds of a training | protocol |", "|---|---|---|---|---|---|"]
     for column in (each for each in table.columns if each.recipe):

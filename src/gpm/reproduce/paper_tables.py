@@ -69,6 +69,7 @@ class Table:
     note: str = ""
     show: tuple[str, ...] = ("test",)  # of a run, see `MEASURES`
     base: dict[str, Any] = field(default_factory=dict)  # options of all rows with patterns, beside their own
+    networks: dict[str, Any] = field(default_factory=dict)  # options of all rows with another model
     ablation: bool = False  # its runs come after those of other tables
     plot: str = ""  # "columns" (a line per row), "parameters" (a line per column) or "curves" (of the training)
     axis: str = ""  # what `Column.at` is

@@ -40,13 +40,16 @@ class Job:
     def of(cls, table: Table, column: Column, row: Ours, seed: int = 0) -> Job:
         """Make the job of a cell, without options that the recipe has anyway.
 
-        What a recipe leaves open, and is chosen from the data, may be any value: such an option is kept.
+        Another model and a preset have options of their own, not those of the recipe; what a recipe leaves open may be
+        any value: such options are kept.
         """
-        is_ours = row.options.get("model", "gpm") == "gpm"
-        asked = (table.base | column.options if is_ours else column.networks) | row.options
-        recipe = _recipe_of(column.recipe)
-        changed = set(recipe.config.changes(asked)) | (set(asked) - set(recipe.stated) if recipe.auto else set())
-        options = {key: value for key, value in asked.items() if key in changed}
+        is_network = row.options.get("model", "gpm") != "gpm"
+        options = (table.networks | column.networks if is_network else table.base | column.options) | row.options
+        if not is_network and "preset" not in options:
+            recipe = _recipe_of(column.recipe)
+            left_open = set(options) - set(recipe.stated) if recipe.auto else set()
+            changed = left_open.union(recipe.config.changes(options))
+            options = {key: value for key, value in options.items() if key in changed}
         return cls(column.recipe, options, seed, estimate_minutes(column.recipe, row.cost), table.extras)
 
     @property
@@ -118,7 +121,8 @@ def describe_run(job: Job, run: Run) -> Record:
     if (share := _homophily(run)) is not None:
         extras["homophily"] = share
     return {
-        "recipe": job.recipe, "recipe_digest": _recipe_of(job.recipe).digest, "options": job.options, "seed": job.seed, "command": job.command,
+        "recipe": job.recipe, "recipe_digest": _recipe_of(job.recipe).digest, "options": job.options,
+        "seed": job.seed, "command": job.command,
         "dataset": result["data"], "task": result["task"], "model": result["model"], "metric": result["metric"],
         "val": result["val"], "test": result["test"], "baselines": result["baselines"],
         "protocol": result["protocol"], "split_digest": result["split_digest"], "epochs": result["epochs"],

@@ -349,3 +349,33 @@ def test_a_network_on_a_graph_without_known_labels_reads_none() -> None:
 @pytest.mark.parametrize(("kind", "level"), [("mlp", "node"), ("gcn", "link"), ("gcn", "graph")])
 def test_networks_that_cannot_use_labels_have_none(kind: Network, level: Level) -> None:
     assert build(kind, level, options={"labels": "on"}).table.label is None
+
+
+def make_forest() -> Graph:
+    """One graph of 20 paths of 3 nodes and 2 of 5, whose nodes follow each other."""
+    sizes = [3] * 20 + [5] * 2
+    ends = np.cumsum(sizes) - 1
+    source = np.setdiff1d(np.arange(ends[-1]), ends)
+    x = make_features("dense", int(ends[-1]) + 1, 2)
+    return Graph.from_edges(np.stack([source, source + 1]), len(x), undirected=True, x=x)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nodes_of_a_forest_are_read_with_their_tree_alone(kind: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    predictor = build(kind, "node", make_forest())
+    without_norms(predictor)
+    assert predictor.edges.num_graphs == 22
+    chosen = torch.tensor([65, 0, 64, 7, 0, 33])
+    whole = predictor.model.eval()(predictor.table, predictor.whole, chosen)
+    torch.testing.assert_close(predictor.compute(chosen), whole)
+    torch.testing.assert_close(predictor.logits(chosen), whole.detach())
+    monkeypatch.setattr("gpm.nn.gnn.gnn_predictor.ENTRIES", 8)  # a tree or two at a time
+    torch.testing.assert_close(predictor.logits(chosen), whole.detach())
+
+
+def test_components_that_are_few_or_mixed_are_one_graph() -> None:
+    forest = make_forest()
+    shuffled = forest.edge_index() * 7 % forest.num_nodes  # 7 and 70 have no common divisor
+    mixed = Graph.from_edges(shuffled, forest.num_nodes, undirected=True, x=forest.x)
+    assert build("gcn", "node", mixed).edges.num_graphs == 1
+    assert build("gcn", "node", make_graph()).edges.num_graphs == 1

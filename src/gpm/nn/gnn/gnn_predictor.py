@@ -90,6 +90,11 @@ class NetworkPredictor(Predicts):
             model.input_map.fit(part, config.scale_inputs)
         return cls(model, table, IncomingEdges.of(graph), hide)
 
+    @property
+    def _in_parts(self) -> bool:
+        """Whether nodes are read with their component alone: there are several, and no labels are passed on."""
+        return self.model.level == "node" and self.edges.num_graphs > 1 and self.table.label is None
+
     @cached_property
     @torch.inference_mode(False)
     def whole(self) -> Subgraph:
@@ -101,20 +106,28 @@ class NetworkPredictor(Predicts):
         return inputs, {}
 
     def compute(self, content: Tensor, model: nn.Module | None = None) -> Tensor:
-        """Return the logits of a training step, with gradients; nodes and links need a pass over the whole graph."""
+        """Return the logits of a training step, with gradients.
+
+        Nodes need a pass over the components that they belong to, links over the whole graph.
+        """
         network = self.model if model is None else model
         network.train()
         chosen = self._check(content)
         if self.model.level == "graph":
             return cast(Tensor, network(self.table, self.edges.cut(chosen, self.device)))
         instances = torch.from_numpy(chosen).to(self.device)
-        visible = self.whole.hide(instances) if self.hide and self.model.level == "link" else self.whole
         table = self.table if self.table.label is None else self.table.hide_labels(instances)
+        if self._in_parts and len(np.unique(self.edges.graphs_of(chosen))) < self.edges.num_graphs:
+            return cast(Tensor, network(table, *self.edges.cut_around(chosen, self.device)))
+        visible = self.whole.hide(instances) if self.hide and self.model.level == "link" else self.whole
         return cast(Tensor, network(table, visible, instances))
 
     @torch.inference_mode()
     def logits(self, inputs: Any, *, patterns: int | None = None, model: Any = None, progress: bool = False) -> Tensor:
-        """Return the logits `[B, C]` on the host; nodes are embedded once for all instances, `patterns` is ignored."""
+        """Return the logits `[B, C]` on the host; nodes are embedded once for all instances, `patterns` is ignored.
+
+        Nodes of a graph of many components are read in batches of these.
+        """
         chosen, level, h = self._check(inputs), self.model.level, None
         logits = torch.zeros(len(chosen), self.model.outputs)
         network = cast(GraphNetwork, self.model if model is None else model)
@@ -122,13 +135,17 @@ class NetworkPredictor(Predicts):
             return logits
         if level == "graph":
             batches = self._share_out(chosen)
+        elif self._in_parts:
+            batches = self._share_out_nodes(chosen)
         else:
             batches = np.split(np.arange(len(chosen)), range(ROWS, len(chosen), ROWS))
             fresh = self.embedded is None or network is not self.model
             h = self.embed(network, chosen if level == "node" else None) if fresh else self.embedded
         with evaluating(network):
             for rows in show_progress(batches, len(chosen), level, progress):
-                if h is None:
+                if self._in_parts:
+                    found = network(self.table, *self.edges.cut_around(chosen[rows], self.device))
+                elif h is None:
                     found = network(self.table, self.edges.cut(chosen[rows], self.device))
                 else:
                     found = network.read(h, torch.from_numpy(chosen[rows]).to(self.device))
@@ -156,7 +173,9 @@ class NetworkPredictor(Predicts):
 
     def look_ahead(self, total: int, patterns: int | None = None) -> NetworkPredictor:
         """Return a predictor with the embeddings of all nodes."""
-        return self if self.model.level == "graph" or not total else replace(self, embedded=self.embed())
+        if self.model.level == "graph" or self._in_parts or not total:
+            return self
+        return replace(self, embedded=self.embed())
 
     def count_together(self, patterns: int | None = None) -> int:
         """Return how many instances the head reads at a time; 1 for graphs, which are batched by size."""
@@ -169,6 +188,15 @@ class NetworkPredictor(Predicts):
         cost = nodes + edges + (nodes**2 // ATTENTION if self.model.kind == "gps" else 0)
         first = np.flatnonzero(np.diff(np.cumsum(cost[order]) // ENTRIES, prepend=-1))
         return [order[a:b] for a, b in pairwise([*first, len(order)])]
+
+    def _share_out_nodes(self, nodes: NDArray) -> list[NDArray]:
+        """Return the indices of nodes in batches of bounded cost, those of one component together."""
+        graphs, which = np.unique(self.edges.graphs_of(nodes), return_inverse=True)
+        batch = np.empty(len(graphs), dtype=np.int64)
+        for number, some in enumerate(self._share_out(graphs)):
+            batch[some] = number
+        order = np.argsort(batch[which], kind="stable")
+        return np.split(order, np.flatnonzero(np.diff(batch[which][order])) + 1)
 
     def _check(self, inputs: Tensor | NDArray) -> NDArray[np.int64]:
         """Return instances as an array on the host, or say what is wrong with them."""

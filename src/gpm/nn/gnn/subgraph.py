@@ -7,14 +7,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 from torch.nn import functional
 
 from gpm.errors import GpmError
 from gpm.graph import csr
 from gpm.graph.graph import Graph
+
+MANY = 16  # components from which a graph is read as a collection of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +94,11 @@ def _make_sparse(indptr: Tensor, columns: Tensor, values: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class IncomingEdges:
-    """The edges of a graph or collection by target node, on the host."""
+    """The edges of a graph or collection by target node, on the host.
+
+    A single graph of many connected components that are ranges of node ids, such as trees one after the other, counts
+    as a collection of them: messages never leave one.
+    """
 
     indptr: NDArray  # row pointers (N+1)
     sources: NDArray  # source nodes of the edges (E), ascending in each row
@@ -110,7 +118,7 @@ class IncomingEdges:
         return cls(
             indptr=indptr,
             sources=sources,
-            graph_ptr=np.array([0, graph.num_nodes]) if graph.graph_ptr is None else graph.graph_ptr,
+            graph_ptr=find_ranges(indptr, sources) if graph.graph_ptr is None else graph.graph_ptr,
             edge_ids=None if graph.edge_attr is None else ids,
             edge_weight=None if graph.edge_weight is None else graph.edge_weight[entries].astype(np.float32),
         )
@@ -123,6 +131,17 @@ class IncomingEdges:
         """Return the numbers of nodes and edges of some graphs, `[B]` each."""
         first, last = self.graph_ptr[graphs], self.graph_ptr[graphs + 1]
         return last - first, self.indptr[last] - self.indptr[first]
+
+    def graphs_of(self, nodes: NDArray) -> NDArray[np.int64]:
+        """Return the graph of each node."""
+        return np.asarray(np.searchsorted(self.graph_ptr, nodes, side="right") - 1)
+
+    def cut_around(self, nodes: NDArray, device: torch.device | str = "cpu") -> tuple[Subgraph, Tensor]:
+        """Return the graphs of some nodes as one subgraph, and the indices of these nodes in it."""
+        graphs, which = np.unique(self.graphs_of(nodes), return_inverse=True)
+        sizes = self.sizes(graphs)[0]
+        index = nodes - self.graph_ptr[graphs][which] + (np.cumsum(sizes) - sizes)[which]
+        return self.cut(graphs, device), torch.from_numpy(index).to(device)
 
     def cut(self, graphs: NDArray, device: torch.device | str = "cpu") -> Subgraph:
         """Return some graphs as one subgraph, in that order, repeated if an index is repeated."""
@@ -143,6 +162,17 @@ class IncomingEdges:
         }
         tensors = {k: torch.from_numpy(np.ascontiguousarray(v)).to(device) for k, v in arrays.items() if v is not None}
         return Subgraph(**tensors, num_graphs=len(graphs))
+
+
+def find_ranges(indptr: NDArray, sources: NDArray) -> NDArray[np.int64]:
+    """Return the row pointers of the components `[K+1]`, or of all nodes if they are few or no ranges of ids."""
+    count = len(indptr) - 1
+    ones = np.ones(len(sources), dtype=np.int8)
+    _, component = connected_components(sp.csr_array((ones, sources, indptr), shape=(count, count)), directed=False)
+    changes = np.flatnonzero(np.diff(component)) + 1
+    if len(changes) < MANY or len(changes) != component.max():
+        return np.array([0, count])
+    return np.concatenate([[0], changes, [count]])
 
 
 def _join_ranges(first: NDArray, counts: NDArray) -> NDArray[np.int64]:
