@@ -222,6 +222,7 @@ _COLLECTIONS = [  # name, raw folder; published graphs, nodes, directed edges, f
     ("mutag", "TUDataset/MUTAG", 188, 3371, 7442, 7, 2),
     ("enzymes", "TUDataset/ENZYMES", 600, 19580, 74564, 3, 6),
     ("csl", "GNNBenchmarkDataset/CSL", 150, 6150, 24600, 0, 10),
+    ("sr25", "TUDataset/SR25", 300, 7500, 90000, 0, 15),
 ]
 
 
@@ -239,6 +240,25 @@ def test_published_sizes_of_collections(
     assert (0 if data.graph.x is None else data.graph.x.shape[1]) == features
     assert data.num_classes == classes
     assert not data.graph.census.directed
+
+
+@pytest.mark.needs("GNNBenchmarkDataset/CSL")
+@pytest.mark.usefixtures("raw_files", "_no_download")
+def test_csl_has_its_five_published_folds() -> None:
+    data = load_graph_data("csl")
+    splits = [data.make_split(seed, "public") for seed in range(5)]
+    assert {tuple(map(len, (split.train, split.val, split.test))) for split in splits} == {(90, 30, 30)}
+    assert sorted(np.concatenate([split.test for split in splits])) == list(range(150))
+    for split in splits:
+        assert np.bincount(data.labels[split.test]).tolist() == [3] * 10
+
+
+@pytest.mark.needs("TUDataset/SR25")
+@pytest.mark.usefixtures("raw_files", "_no_download")
+def test_each_graph_of_sr25_comes_in_copies() -> None:
+    data = load_graph_data("sr25")
+    assert np.bincount(data.labels).tolist() == [20] * 15
+    assert set(np.diff(data.graph.indptr)) == {12}  # as strongly regular graphs of 25 nodes are
 
 
 @pytest.fixture

@@ -9,7 +9,17 @@ from gpm import GpmError, Graph
 from gpm.data.catalog import CATALOG
 from gpm.data.node_data import load_node_data
 from gpm.data.splits import PARTS
-from gpm.data.synthetic import ACCOUNT, FRAUD, MOTIFS, PlantedMotifs, planted_fraud, planted_motifs, write_fraud
+from gpm.data.synthetic import (
+    ACCOUNT,
+    FRAUD,
+    MOTIFS,
+    PlantedMotifs,
+    count_trees,
+    neighbour_trees,
+    planted_fraud,
+    planted_motifs,
+    write_fraud,
+)
 from gpm.data.tables.importer import import_tables
 
 
@@ -160,3 +170,39 @@ def test_tables_of_fraud_are_read_as_the_graph_is(tmp_path: Path) -> None:
     assert pairs == {frozenset(pair) for pair in read.edge_index().T.tolist()}
     assert isinstance(read.x, np.ndarray)
     assert read.x.shape == (300, len(ACCOUNT))
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_the_root_of_a_tree_has_the_value_of_the_leaf_with_its_key(depth: int) -> None:
+    graph, trees = neighbour_trees(depth), count_trees(depth)
+    nodes, leaves = 2 ** (depth + 1) - 1, 2**depth
+    assert graph.num_nodes == trees * nodes
+    assert graph.num_edges == 2 * trees * (nodes - 1)
+    assert graph.y is not None
+    assert np.flatnonzero(graph.y >= 0).tolist() == list(range(0, trees * nodes, nodes))  # roots
+    for tree in {0, 1, trees // 2, trees - 1}:
+        root = tree * nodes
+        found = nx.single_source_shortest_path_length(
+            nx.Graph(graph.edge_index()[:, graph.edge_index()[0] // nodes == tree].T.tolist()), root
+        )
+        values = {int(key): int(value) for key, value in (graph.x[node] for node, far in found.items() if far == depth)}
+        assert sorted(values) == sorted(values.values()) == list(range(1, leaves + 1))
+        assert graph.y[root] == values[int(graph.x[root, 0])] - 1
+        assert all((graph.x[node] == 0).all() for node, far in found.items() if 0 < far < depth)
+
+
+def test_every_key_is_asked_for_once_per_arrangement_of_the_values() -> None:
+    graph = neighbour_trees(3)
+    keys = graph.x[::15, 0].reshape(-1, 8)
+    assert (keys == np.arange(8) + 1).all()
+    values = graph.x.reshape(-1, 8, 15, 2)[:, :, 7:, 1]
+    assert (values == values[:, :1]).all()
+    assert len(np.unique(values[:, 0], axis=0)) > 900  # of 1,000 drawn of 40,320
+
+
+def test_trees_are_as_many_as_published_and_of_a_depth_that_is_known() -> None:
+    assert [count_trees(depth) for depth in (2, 3, 4, 5, 7)] == [96, 8000, 16_000, 32_000, 32_000]
+    for depth in range(2, 8):
+        assert CATALOG[f"trees-{depth}"].nodes == count_trees(depth) * (2 ** (depth + 1) - 1)
+    with pytest.raises(GpmError, match="depth must lie between 1 and 7, got 8"):
+        neighbour_trees(8)

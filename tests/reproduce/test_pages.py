@@ -8,7 +8,7 @@ import pytest
 
 from gpm.cli.main import main
 from gpm.io.atomic import write_json
-from gpm.reproduce import pages, paper_tables
+from gpm.reproduce import pages, studies
 from gpm.reproduce.pages import describe_table, find_cells, write_pages
 from gpm.reproduce.records import FOLDER, Job, Records
 from gpm.training.recipes import find_recipe
@@ -59,13 +59,16 @@ def test_all_tables_and_figures_of_the_paper_are_listed(tmp_path: Path) -> None:
     text = write_pages(tmp_path, {}).read_text(encoding="utf-8")
     for number in range(1, 13):
         assert f"| Table {number} |" in text
-    assert all(f"Figure{name}" in text for name in ("s 1 to 3", " 4", " 5", "s 6 and 8", " 7"))
+    assert all(f"| Figure{name} |" in text for name in ("s 1 to 3", " 4", " 5", " 6", " 7", " 8"))
+    for page in ("table-8", "figure-7", "brec", "theory"):
+        assert f"({page}.md)" in text
+        assert (tmp_path / pages.FOLDER / f"{page}.md").is_file()
 
 
 def test_the_command_runs_what_is_missing_and_writes_the_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for module in (pages, paper_tables):
+    for module in (pages, studies):
         monkeypatch.setattr(module, "read_tables", lambda: (TOY,))
     monkeypatch.delenv("GPM_RAW", raising=False)
     monkeypatch.setenv("GPM_DATA", str(tmp_path / "data"))
@@ -81,7 +84,7 @@ def test_the_command_runs_what_is_missing_and_writes_the_pages(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["6"], "'6' is not a table that is reproduced."),
+        (["6"], "'6' is not among what is reproduced."),
         (["--only", "blogg"], "No table has the recipe 'blogg'. Did you mean 'blog'?"),
         (["--seeds", "0"], "--seeds must lie between 1 and 10, got 0."),
         (["--budget", "soon"], "must be written as 45s, 30m, 2h or 1h30m, got 'soon'."),

@@ -6,8 +6,7 @@ import math
 
 import pytest
 
-from gpm import GpmError
-from gpm.reproduce.paper_tables import MEASURES, Table, choose_tables, deviations, estimate_minutes, read_tables
+from gpm.reproduce.paper_tables import MEASURES, Table, deviations, estimate_minutes, read_tables
 from gpm.reproduce.records import Job
 from gpm.training.paper_options import choose_paper
 from gpm.training.recipes import find_recipe
@@ -49,13 +48,6 @@ def test_the_papers_own_row_is_the_figure_of_the_recipe(table: Table) -> None:
         recipe = find_recipe(column.recipe) if column.recipe else None
         if recipe is not None and isinstance(cell, tuple):
             assert cell == (recipe.paper_mean, recipe.paper_std), column.title
-
-
-def test_tables_are_chosen_by_name() -> None:
-    assert [table.name for table in choose_tables(["9,table-1", "Figure 7"])] == ["Table 9", "Table 1", "Figure 7"]
-    assert choose_tables([]) == list(read_tables())
-    with pytest.raises(GpmError, match=r"'figur-7' is not a table .* Did you mean 'figure-7'\?"):
-        choose_tables(["figur-7"])
 
 
 @pytest.mark.parametrize(

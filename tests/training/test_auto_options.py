@@ -11,6 +11,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from gpm import GpmError
 from gpm.config import Config
 from gpm.data.graph_data import GraphData, build_graph_data
 from gpm.data.link_data import LinkData
@@ -19,6 +20,8 @@ from gpm.data.task_data import TaskData
 from gpm.graph.graph import Graph
 from gpm.run.run import Run
 from gpm.training.auto_options import LINK_STEPS, LINK_TRAINING, PASSES, STEPS, choose_options
+from gpm.training.choose import choose_recipe
+from gpm.training.recipes import CHOSEN
 from gpm.training.start import train
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -156,3 +159,32 @@ def test_a_training_on_links_takes_no_more_steps_the_more_there_are(count: int) 
     steps = chosen.epoch_steps or math.ceil(edges / chosen.batch)
     assert 20 <= steps <= LINK_STEPS
     assert steps * (chosen.epochs - 1) < LINK_TRAINING["auto"] <= steps * chosen.epochs
+
+
+@pytest.mark.parametrize("data", [_nodes(), _nodes(columns=300), _graphs(), _graphs(np.int64), _graphs(np.float32)])
+def test_recipes_know_which_options_may_be_chosen(data: TaskData) -> None:
+    before, after = Config().to_dict(), _choose(data).to_dict()
+    assert {name for name, value in after.items() if value != before[name]} <= CHOSEN
+
+
+def test_a_recipe_may_leave_options_to_the_data(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("data: karate\nauto: true\nlr: 0.5\n", encoding="utf-8")
+    recipe, data = choose_recipe(str(file), {})
+    assert recipe.config == choose_options(Config(data="karate", lr=0.5), data, {"lr": 0.5})
+    assert recipe.config.lr == 0.5
+    assert recipe.config.linear != "none"  # chosen
+    given, _ = choose_recipe(str(file), {"linear": "none", "lr": 0.25})
+    assert (given.config.linear, given.config.lr) == ("none", 0.25)
+    plain, _ = choose_recipe(str(file), {"preset": "plain"})
+    assert plain.config == Config(data="karate", preset="plain", lr=0.5)
+    file.write_text("data: karate\nlr: 0.5\n", encoding="utf-8")
+    fixed, _ = choose_recipe(str(file), {})
+    assert fixed.config == Config(data="karate", lr=0.5)
+
+
+def test_a_recipe_says_auto_as_true_or_false(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("data: karate\nauto: 3\n", encoding="utf-8")
+    with pytest.raises(GpmError, match=r"mine\.yaml: auto must be true or false, got 3\."):
+        choose_recipe(str(file), {})

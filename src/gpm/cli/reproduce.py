@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +16,24 @@ def reproduce(
     list: bool = False,  # noqa: A002 - the name of the flag
     quiet: bool = False,
 ) -> None:
-    """Reproduce the paper's tables and figures: run missing trainings within a time limit and write pages.
+    """Reproduce the paper's tables and figures: run what is missing within a time limit and write pages.
 
     Args:
-        tables: Tables and figures of the paper, such as 8 table-9 figure-7. Default: all.
-        budget: Time limit of all runs, such as 30m or 2h. The same command resumes what is missing.
+        tables: Tables, figures and studies, such as 8 table-9 figure-7 brec. Default: all; see --list.
+        budget: Time limit, such as 30m or 2h. The same command resumes what is missing.
         seeds: Number of seeds, from 0.
-        only: Recipes to run, such as blog,flickr-s. Default: all.
+        only: Recipes to run, such as blog,flickr-s; no studies. Default: all.
         out: Folder for the records (results/reproduce) and the pages (docs/results).
-        list: List the tables, their runs and their cost, and run nothing.
+        list: List the tables and studies, their runs and their cost, and run nothing.
         quiet: Show no progress bar.
     """
     from gpm.errors import GpmError, nearest
-    from gpm.reproduce.pages import MOST_SEEDS, write_pages
-    from gpm.reproduce.paper_tables import choose_tables
+    from gpm.reproduce.pages import FOLDER, MOST_SEEDS, write_pages
     from gpm.reproduce.runner import list_jobs, run_jobs
+    from gpm.reproduce.studies import choose, run_studies
     from gpm.training.tune import parse_time
 
-    chosen = choose_tables(tables)
+    chosen, studies = choose(tables)
     recipes = dict.fromkeys(column.recipe for table in chosen for column in table.columns if column.recipe)
     named = [name.strip() for name in only.split(",") if name.strip()]
     for name in named:
@@ -40,19 +41,27 @@ def reproduce(
             raise GpmError(f"No table has the recipe {name!r}.{nearest(name, recipes)} Recipes: {', '.join(recipes)}.")
     if not 1 <= seeds <= MOST_SEEDS:
         raise GpmError(f"--seeds must lie between 1 and {MOST_SEEDS}, got {seeds}.")
-    jobs, seconds = list_jobs(chosen, seeds, named), parse_time(budget)
+    jobs, studies = list_jobs(chosen, seeds, named), [] if named else studies
+    until = time.monotonic() + parse_time(budget)
     if list:
-        _list(chosen, jobs, out)
+        _list(chosen, jobs, studies, out)
         return
     reasons: dict[tuple[str, str, int], str] = {}
+    missing: dict[str, str] = {}
+    pages = out / FOLDER
+    pages.mkdir(parents=True, exist_ok=True)
     try:
-        run_jobs(jobs, out, seconds, reasons, quiet=quiet)
+        for ablation in (False, True):  # comparisons are worth more than studies, and these more than ablations
+            some = [job for job in jobs if job.ablation == ablation]
+            run_jobs(some, out, until - time.monotonic(), reasons, quiet=quiet)
+            if not ablation:
+                run_studies(studies, out, pages, until - time.monotonic(), missing)
     finally:
-        index = write_pages(out, reasons)
+        index = write_pages(out, reasons, missing)
     print(f"{len(jobs) - len(reasons)} of {len(jobs)} runs are complete; pages: {index}")
 
 
-def _list(tables: Any, jobs: Any, out: Path) -> None:
+def _list(tables: Any, jobs: Any, studies: Any, out: Path) -> None:
     from gpm.reproduce.paper_tables import is_measured
     from gpm.reproduce.records import Records
     from gpm.reproduce.runner import is_at_hand, show_minutes
@@ -61,11 +70,14 @@ def _list(tables: Any, jobs: Any, out: Path) -> None:
     for table in tables:
         print(f"{table.id}: {table.title}")
         print(f"  rows: {', '.join(row.name for row in table.ours)}")
+    for study in studies:
+        print(f"{study.id}: {study.title}")
+        print(f"  parts: {', '.join(study.parts)} ({len(study.find(out))} complete)")
     print(f"\n{'recipe':<14} {'runs':>5} {'complete':>9}  {'left, on one core':<18} data")
     for recipe in dict.fromkeys(job.recipe for job in jobs):
         mine = [job for job in jobs if job.recipe == recipe]
         there = sum(records.find(job) is not None for job in mine)
         left = sum(job.minutes for job in mine if records.find(job) is None)
-        time = show_minutes(left) if is_measured(recipe) else "unknown"
+        cost = show_minutes(left) if is_measured(recipe) else "unknown"
         data = "here" if is_at_hand(recipe) else "not here: see gpm data"
-        print(f"{recipe:<14} {len(mine):>5} {there:>9}  {time:<18} {data}")
+        print(f"{recipe:<14} {len(mine):>5} {there:>9}  {cost:<18} {data}")

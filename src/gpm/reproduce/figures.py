@@ -38,8 +38,8 @@ def _draw_rows(table: Table, cells: Cells, path: Path) -> None:
         row.name: [(column.at, measure(cells[row.name, column.title], table.show[0])) for column in table.columns]
         for row in table.ours
     }
-    with _new_figure(path) as axis:
-        _draw_lines(axis, lines)
+    with new_axes(path) as axis:
+        draw_lines(axis, lines)
         axis.set(xlabel=table.axis, ylabel=table.title, xticks=[column.at for column in table.columns])
 
 
@@ -49,12 +49,14 @@ def _draw_sizes(table: Table, cells: Cells, path: Path) -> None:
     for column in table.columns:
         found = [cells[row.name, column.title] for row in table.ours]
         lines[column.title] = [(measure(each, "parameters")[0], measure(each, table.show[0])) for each in found if each]
-    with _new_figure(path) as axis:
-        _draw_lines(axis, lines)
+    with new_axes(path) as axis:
+        draw_lines(axis, lines)
         axis.set(xlabel="million parameters", ylabel=table.title, xscale="log")
 
 
-def _draw_lines(axis: Any, lines: Mapping[str, Sequence[tuple[float, list[float]]]]) -> None:
+def draw_lines(
+    axis: Any, lines: Mapping[str, Sequence[tuple[float, Sequence[float]]]], *, legend: bool = True
+) -> None:  # fmt: skip
     """Draw the means of values at places, with their standard deviations."""
     for (name, points), (color, marker) in zip(lines.items(), _LINES, strict=False):
         there = [(at, values) for at, values in points if values]
@@ -63,13 +65,14 @@ def _draw_lines(axis: Any, lines: Mapping[str, Sequence[tuple[float, list[float]
             spread = [statistics.stdev(values) if len(values) > 1 else 0.0 for _, values in there]
             at = [place for place, _ in there]
             axis.errorbar(at, mean, spread, color=color, marker=marker, ms=5, lw=1.4, capsize=2, label=name)
-    axis.legend(frameon=False, fontsize=8)
+    if legend:
+        axis.legend(frameon=False, fontsize=8)
 
 
 def _draw_curves(table: Table, cells: Cells, path: Path) -> None:
     """Draw the training loss and the validation metric by epoch, a line per row, for the first seed."""
     columns = [column for column in table.columns if any(cells[row.name, column.title] for row in table.ours)]
-    with _new_figure(path, len(columns), 2) as axes:
+    with new_axes(path, len(columns), 2) as axes:
         for pair, column in zip(axes.reshape(-1, 2), columns, strict=True):
             for row, (color, _) in zip(table.ours, _LINES, strict=False):
                 if found := cells[row.name, column.title]:
@@ -82,7 +85,7 @@ def _draw_curves(table: Table, cells: Cells, path: Path) -> None:
 
 
 @contextmanager
-def _new_figure(path: Path, rows: int = 1, columns: int = 1) -> Iterator[Any]:
+def new_axes(path: Path, rows: int = 1, columns: int = 1) -> Iterator[Any]:
     """Open axes to draw on; when the block ends without an error, the figure replaces the file."""
     import matplotlib as mpl
     from matplotlib.figure import Figure

@@ -7,40 +7,48 @@ import re
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from gpm.io.atomic import write_text
 from gpm.reproduce.figures import Cells, draw
 from gpm.reproduce.measures import digits_of, measure
 from gpm.reproduce.paper_tables import MEASURES, Cell, Table, deviations, read_tables
 from gpm.reproduce.records import Job, Record, Records
+from gpm.reproduce.studies import STUDIES, describe_study
 from gpm.tasks.metrics import METRICS
 
 FOLDER = "docs/results"
 MOST_SEEDS = 10  # that a page looks for
 NOT_ASKED = "not asked for"
-# Where the evidence for the other tables and figures stands, or that there is none yet.
+# Where the other tables and figures stand.
 ELSEWHERE = {
-    "Table 5": "model components: an excerpt of [table 9](table-9.md)",
     "Table 6": "hyper-parameters: `gpm recipes NAME` and [The paper and this implementation](../paper.md)",
     "Table 7": "sizes of models: [The paper and this implementation](../paper.md); trainings in [Scale](../scale.md)",
     "Figures 1 to 3": "drawings of the method: [Model](../model.md)",
-    "Figure 4": "scaling: [Scale](../scale.md), without the paper's graphs",
-    "Figures 6 and 8": "patterns of single predictions: `gpm explain`; those of the paper are not reproduced yet",
 }
 
 Reasons = Mapping[tuple[str, str, int], str]
 
 
-def write_pages(out: Path, reasons: Reasons) -> Path:
-    """Write a page for each table and one that lists them; `reasons` say why runs were not made. Return the list."""
+def write_pages(out: Path, reasons: Reasons, reasons_of_studies: Mapping[str, str] = MappingProxyType({})) -> Path:
+    """Write a page for each table and study and one that lists them; return the list.
+
+    Args:
+        out: Folder of the records and the pages.
+        reasons: Why runs were not made, by their key.
+        reasons_of_studies: Why studies were not made, by their id.
+    """
     records = Records(out)
     (out / FOLDER).mkdir(parents=True, exist_ok=True)
     for table in read_tables():
         cells = find_cells(table, records)
         is_drawn = draw(table, cells, out / FOLDER / f"{table.id}.svg")
         write_text(out / FOLDER / f"{table.id}.md", describe_table(table, cells, reasons, is_drawn))
+    for study in STUDIES:
+        page = describe_study(study, out, out / FOLDER, reasons_of_studies.get(study.id, ""))
+        write_text(out / FOLDER / f"{study.id}.md", page)
     index = out / FOLDER / "index.md"
-    write_text(index, _keep_links(describe_index(records), index.parent))
+    write_text(index, _keep_links(describe_index(records, out), index.parent))
     return index
 
 
@@ -184,12 +192,12 @@ def _describe_origin(found: Sequence[Record]) -> list[str]:
     return [f"{len(found)} runs of {when}; code {', '.join(f'`{each}`' for each in commits)}. Made by `gpm reproduce`."]
 
 
-def describe_index(records: Records) -> str:
+def describe_index(records: Records, out: Path) -> str:
     """Return the page that lists the paper's tables and figures."""
     lines = [
         "# The paper's tables and figures",
         "",
-        "`gpm reproduce` runs what is missing in the tables below and writes these pages.",
+        "`gpm reproduce` runs what is missing below and writes these pages. *Runs*: trainings, or parts of a study.",
         "",
         "| | | runs |",
         "|---|---|---|",
@@ -199,8 +207,14 @@ def describe_index(records: Records) -> str:
         own = {column.title for column in table.columns if column.recipe}
         made = sum(len(found) for (_, title), found in find_cells(table, records).items() if title in own)
         rows[table.name] = f"[{table.title}]({table.id}.md) | {made}"
-    for name, where in ELSEWHERE.items():
-        rows[name] = f"{where} | "
-    order = sorted(rows, key=lambda name: (name.startswith("Figure"), int(name.split()[1])))
-    lines += [f"| {name} | {rows[name]} |" for name in order]
+    rows |= {study.name: f"[{study.title}]({study.id}.md) | {len(study.find(out))}" for study in STUDIES}
+    rows |= {name: f"{where} | " for name, where in ELSEWHERE.items()}
+    lines += [f"| {name} | {rows[name]} |" for name in sorted(rows, key=_rank)]
     return "\n".join([*lines, ""])
+
+
+def _rank(name: str) -> tuple[int, int]:
+    """Tables first, then figures, by number; then what the paper does not number."""
+    kind, *number = name.split()
+    kinds = ("Table", "Figure", "Figures")
+    return (kinds.index(kind) > 0, int(number[0])) if kind in kinds else (2, 0)

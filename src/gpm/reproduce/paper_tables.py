@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
-from gpm.errors import GpmError, nearest
 from gpm.io.yaml_files import parse_yaml
 
 UNKNOWN = 60.0  # minutes that a run is expected to take whose cost is not known
@@ -135,20 +133,6 @@ def estimate_minutes(recipe: str, cost: float) -> float:
 def is_measured(recipe: str) -> bool:
     """Return whether it is known how long a run takes."""
     return recipe in _minutes()
-
-
-def choose_tables(names: Sequence[str]) -> list[Table]:
-    """Return tables by name, such as "table-8", "8" for the same one, or "figure-7"; all if there are none."""
-    tables = {table.id: table for table in read_tables()}
-    chosen = []
-    for name in (part.strip() for each in names for part in each.split(",") if part.strip()):
-        key = f"table-{name}" if name.isdigit() else name.lower().replace(" ", "-")
-        if key not in tables:
-            raise GpmError(
-                f"{name!r} is not a table that is reproduced.{nearest(key, tables)} Known: {', '.join(tables)}."
-            )
-        chosen.append(tables[key])
-    return chosen or list(tables.values())
 
 
 def deviations(mean: float, cell: Cell, larger: bool) -> float:

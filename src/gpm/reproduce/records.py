@@ -9,6 +9,7 @@ import json
 import re
 import shlex
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ class Job:
     options: dict[str, Any] = field(default_factory=dict)
     seed: int = 0
     minutes: float = 0.0  # about what it takes on one core
+    ablation: bool = False  # no table of comparisons asks for it
     extras: frozenset[str] = frozenset()  # what to measure beyond the result of the run: "train", "fresh"
 
     @classmethod
@@ -50,7 +52,8 @@ class Job:
             left_open = set(options) - set(recipe.stated) if recipe.auto else set()
             changed = left_open.union(recipe.config.changes(options))
             options = {key: value for key, value in options.items() if key in changed}
-        return cls(column.recipe, options, seed, estimate_minutes(column.recipe, row.cost), table.extras)
+        minutes = estimate_minutes(column.recipe, row.cost)
+        return cls(column.recipe, options, seed, minutes, table.ablation, table.extras)
 
     @property
     def variant(self) -> str:
@@ -73,8 +76,7 @@ class Job:
     @property
     def command(self) -> str:
         """The command that makes the run again."""
-        flags = [f"--{key} {shlex.quote(_spell(value))}" for key, value in sorted(self.options.items())]
-        return " ".join(["gpm train", self.recipe, *flags, f"--seed {self.seed}"])
+        return " ".join(filter(None, ["gpm train", self.recipe, spell_flags(self.options), f"--seed {self.seed}"]))
 
 
 @functools.cache
@@ -82,6 +84,11 @@ def _recipe_of(name: str) -> Recipe:
     recipe = find_recipe(name)
     assert recipe is not None
     return recipe
+
+
+def spell_flags(options: Mapping[str, Any]) -> str:
+    """Return options as they are written on the command line."""
+    return " ".join(f"--{key} {shlex.quote(_spell(value))}" for key, value in sorted(options.items()))
 
 
 def _spell(value: Any) -> str:
@@ -111,6 +118,11 @@ class Records:
         return record
 
 
+def describe_origin() -> dict[str, Any]:
+    """Return what every record says of where it was made."""
+    return {"commit": find_commit(), "date": time.strftime("%Y-%m-%d"), "environment": describe_environment()}
+
+
 def describe_run(job: Job, run: Run) -> Record:
     """Return what is kept of a finished run."""
     result, extras = run.result, dict[str, Any]()
@@ -127,9 +139,8 @@ def describe_run(job: Job, run: Run) -> Record:
         "val": result["val"], "test": result["test"], "baselines": result["baselines"],
         "protocol": result["protocol"], "split_digest": result["split_digest"], "epochs": result["epochs"],
         "best_epoch": result["best_epoch"], "parameters": run.facts["parameters"],
-        "train_seconds": result["train_seconds"], "commit": find_commit(), "date": time.strftime("%Y-%m-%d"),
-        "environment": describe_environment(), "history": _read_history(run), "config": run.config.to_dict(),
-    } | extras  # fmt: skip
+        "train_seconds": result["train_seconds"], "history": _read_history(run), "config": run.config.to_dict(),
+    } | describe_origin() | extras  # fmt: skip
 
 
 def _read_history(run: Run) -> dict[str, list[float]]:

@@ -37,7 +37,6 @@ def list_jobs(tables: Sequence[Table], seeds: int, only: Sequence[str] = ()) -> 
     A run that several tables ask for measures what any of them shows.
     """
     jobs: dict[tuple[str, str, int], Job] = {}
-    order: dict[tuple[str, str, int], tuple[bool, float, int]] = {}
     for table in tables:
         for column in table.columns:
             for row in table.ours:
@@ -46,10 +45,11 @@ def list_jobs(tables: Sequence[Table], seeds: int, only: Sequence[str] = ()) -> 
                 for seed in range(column.seeds or seeds):
                     job = Job.of(table, column, row, seed)
                     known = jobs.get(job.key, job)
-                    jobs[job.key] = replace(known, extras=known.extras | job.extras)
-                    place = (table.ablation, job.minutes, seed)
-                    order[job.key] = min(order.get(job.key, place), place)
-    return sorted(jobs.values(), key=lambda job: order[job.key])
+                    jobs[job.key] = replace(
+                        known, extras=known.extras | job.extras, minutes=min(known.minutes, job.minutes),
+                        ablation=known.ablation and job.ablation,
+                    )  # fmt: skip
+    return sorted(jobs.values(), key=lambda job: (job.ablation, job.minutes, job.seed))
 
 
 def is_at_hand(recipe: str) -> bool:
