@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt
 
-.PHONY: setup demo test test-slow lint style bench bench-walks bench-model bench-graphs bench-import bench-compare bench-explain \
+.PHONY: setup demo test test-slow lint style bench bench-walks bench-model bench-graphs bench-import bench-explain \
 	bench-trust bench-scale bench-shift bench-board reproduce docs clean
 
 setup: .venv/.ready
@@ -81,11 +81,6 @@ bench-scale: setup
 bench-shift: setup
 	@$(BIN)/python benchmarks/shift.py planted
 	@$(BIN)/python benchmarks/shift.py table
-	@$(BIN)/python benchmarks/table.py
-
-# Hours of training: GPM beside baselines on links and graphs, then the tables of the docs.
-bench-compare: setup
-	@$(BIN)/python benchmarks/compare.py cora-link pubmed-link imdb-b proteins nci1
 	@$(BIN)/python benchmarks/table.py
 
 # An hour of training: do explanations find planted motifs, do answers rest on them; then the tables of the docs.

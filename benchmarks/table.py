@@ -8,13 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gpm.reproduce.measures import measure
+from gpm.reproduce.pages import find_cells, show_cell, show_records
+from gpm.reproduce.paper_tables import Ours, read_tables
+from gpm.reproduce.records import Records
 from gpm.tasks.metrics import METRICS
 
 ROOT = Path(__file__).parents[1]
 NOT_YET = "No figures are committed yet."
-LINK_METRICS = ("hits@20", "mrr", "roc_auc")
-LOG = "trials.json"  # what was tuned, beside the results
-RANDOM = "random-{}.json"  # of a graph on which nothing can be predicted, by protocol
 
 Result = dict[str, Any]
 
@@ -42,113 +43,54 @@ class Place(NamedTuple):
         path.write_text(f"{before}{begin}\n{self.describe()}\n{end}{rest.split(end)[1]}", encoding="utf-8")
 
 
-def read_results(table: str) -> list[Result]:
-    """The results of one table, those that the paper has first; figures of random graphs are of no recipe and not here."""
-    paths = sorted((ROOT / "results" / table).glob("*.json"))
-    ours = (path for path in paths if path.name != LOG and not path.name.startswith(RANDOM.split("{")[0]))
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in ours]
-    return sorted(found, key=lambda result: (result["paper_mean"] is None, result["dataset"]))
-
-
-def describe_nodes() -> str:
-    """Node classification in words, as the README shows it."""
-    results = read_results("node")
-    lines = [
-        "Node classification, test split, mean ± standard deviation over seeds 0, 1, 2 (split and initialisation). Each row is what",
-        "`gpm train RECIPE --seeds 3 --threads 1` printed on one shared core ([results/node](results/node)).",
-        "",
-        "| recipe | metric | gpm | the paper | width | training, per seed |",
-        "|---|---|---|---|---|---|",
-    ]
-    for result in results:
-        assert result["seeds"] == [0, 1, 2], result["dataset"]
-        lines.append(
-            f"| {result['recipe']} | {METRICS[result['metric']].title} | {_mean(result)} | {_paper(result)}"
-            f" | {result['config']['width']} | {_time(result)}, {result['config']['epochs']} epochs |"
-        )
-    lines += [
-        "",
-        "The options were tuned on these same seeds, with the test figures of some dozens of trials in view (most for blog). A new seed is",
-        "likely to score somewhat lower.",
-    ]
-    for fresh in read_results("node-fresh"):
-        seeds = ", ".join(map(str, fresh["seeds"]))
-        lines.append(
-            f"On seeds {seeds}, which were not used for tuning, {fresh['recipe']} reaches **{fresh['mean']:.2f} ± {fresh['std']:.2f}** "
-            "([results/node-fresh](results/node-fresh)): expect that figure."
-        )
-    notes = [f"{result['dataset']}: {result['note']}" for result in results if result["note"]]
-    return "\n".join([*lines, *(["", " ".join(notes)] if notes else [])])
-
-
-def describe_links() -> str:
-    """Link prediction in words, as the docs show it."""
-    order = {"strict": 0, "paper": 1}
-    results = sorted(
-        read_results("link"),
-        key=lambda r: (order[r["config"]["protocol"]], r["dataset"], r["model"] != "GPM", r["model"]),
+def describe_recipes() -> str:
+    """Return the paper's datasets beside its figures and the best network here, as the README shows them."""
+    records, lines = Records(ROOT), []
+    for table in (table for table in read_tables() if table.id in ("table-1", "table-2", "table-3")):
+        cells, paper = find_cells(table, records), table.published("GPM")
+        assert paper is not None
+        for column, published in zip(table.columns, paper.cells, strict=True):
+            if found := cells[table.ours[0].name, column.title]:
+                networks = [cells[row.name, column.title] for row in table.ours if _is_rival(row)]
+                lines.append(
+                    _describe_recipe(column.title, found, networks, published if table.ours[0].beside else None)
+                )
+    return "\n".join(
+        [
+            "Test split, mean ± standard deviation over seeds (their number in brackets), which nothing was tuned on; the",
+            "networks have one configuration for all graphs.",
+            "",
+            "| dataset | metric | gpm | the paper | best network here | training, per seed |",
+            "|---|---|---|---|---|---|",
+            *lines,
+        ]
     )
-    if not results:
-        return NOT_YET
-    lines = [
-        "Test split, in percent, mean ± standard deviation over seeds (split and initialisation), from `results/link`. Each edge is ranked",
-        "among all non-edges of its split; there are as many non-edges as edges.",
-        "",
-        "| dataset | protocol | model | Hits@20 | MRR | ROC-AUC | seeds | tuned by | training, per seed |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    for result in results:
-        figures = " | ".join(_spread(result["test"][metric]) for metric in LINK_METRICS)
-        lines.append(
-            f"| {result['dataset']} | {result['config']['protocol']} | {result['model']} | {figures} | {len(result['seeds'])}"
-            f" | {_tuned('link', result)} | {_time(result)} |"
-        )
-    lines += [
-        "",
-        "`strict` measures quality: held-out edges are never visible. `paper` is the protocol of the published figures, under which test",
-        "edges are visible to the walks. Compare `paper` only with those figures ([Links](links.md)).",
-    ]
-    for result in results:
-        if result["config"]["protocol"] == "paper" and result["model"] == "GPM" and result["paper_mean"] is not None:
-            title = METRICS[result["metric"]].title
-            lines.append(
-                f"The paper has {_paper(result)} {title} for {result['dataset']}, to be compared with `paper` only."
-            )
-    return "\n".join([*lines, *_explain_tuning("link")])
 
 
-def describe_graphs() -> str:
-    """Graph classification and regression in words, as the docs show it."""
-    results = sorted(read_results("graph"), key=lambda r: (r["dataset"], r["model"] != "GPM", r["model"]))
-    if not results:
-        return NOT_YET
-    lines = [
-        "Test split, mean ± standard deviation (accuracy and ROC-AUC in percent, errors in the units of the target), from `results/graph`.",
-        "Seeds change split and initialisation; folds test every graph once.",
-        "",
-        "| dataset | metric | model | test | over | the paper | tuned by | training, each |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for result in results:
-        paper = _paper(result) if result["model"] == "GPM" else ""
-        lines.append(
-            f"| {result['dataset']} | {METRICS[result['metric']].title} | {result['model']} | {_mean(result)} | {_over(result)}"
-            f" | {paper} | {_tuned('graph', result)} | {_time(result)} |"
-        )
-    return "\n".join([*lines, *_explain_tuning("graph")])
+def _is_rival(row: Ours) -> bool:
+    return row.options.get("model", "gpm") != "gpm" and "protocol" not in row.options
+
+
+def _describe_recipe(title: str, found: list[Result], networks: list[list[Result]], published: Any) -> str:
+    metric = METRICS[found[0]["metric"]]
+    rivals = [(statistics.fmean(measure(each, "test")), each) for each in networks if len(each) >= len(found)]
+    best = (max if metric.larger else min)(rivals, key=lambda rival: rival[0], default=None)
+    other = "" if best is None else f"{best[1][0]['model'].upper()} {show_records(best[1], 'test')}"
+    seconds = statistics.fmean(record["train_seconds"] for record in found)
+    paper = "-" if published is None else show_cell(published)
+    return f"| {title} | {metric.title} | {show_records(found, 'test')} | {paper} | {other} | {seconds:.0f} s |"
 
 
 def describe_leaks() -> str:
-    """What each protocol finds where there is nothing to find, as the docs show it."""
-    paths = {name: ROOT / "results/link" / RANDOM.format(name) for name in ("strict", "paper")}
-    found = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.is_file()}
-    if not found:
-        return NOT_YET
+    """Return what each protocol finds where there is nothing to find, as the docs show it."""
+    table = next(table for table in read_tables() if table.id == "table-2")
+    cells = find_cells(table, Records(ROOT))
     rows = [
-        f"| `{name}` | {_spread(result['test']['roc_auc'])} | {len(result['seeds'])} |"
-        for name, result in found.items()
+        f"| `{name}` | {show_records(found, 'test')} |"
+        for name in ("strict", "paper")
+        if (found := cells[f"GPM, {name}", "Random graph"])
     ]
-    return "\n".join(["| protocol | test ROC-AUC, percent | seeds |", "|---|---|---|", *rows])
+    return "\n".join(["| protocol | test ROC-AUC, percent (seeds) |", "|---|---|", *rows]) if rows else NOT_YET
 
 
 def describe_truth() -> str:
@@ -496,61 +438,8 @@ def _drop(median: float, quartiles: list[float]) -> str:
     return f"{median:.2g} ({quartiles[0]:.2g} to {quartiles[1]:.2g})"
 
 
-def _mean(result: Result) -> str:
-    digits = _digits(result)
-    several = f" ± {result['std']:.{digits}f}" if len(result["values"]) > 1 else ""
-    return f"{result['mean']:.{digits}f}{several}"
-
-
-def _paper(result: Result) -> str:
-    digits = _digits(result)
-    return (
-        "" if result["paper_mean"] is None else f"{result['paper_mean']:.{digits}f} ± {result['paper_std']:.{digits}f}"
-    )
-
-
-def _digits(result: Result) -> int:
-    return 2 if METRICS[result["metric"]].share else 3
-
-
-def _spread(values: list[float]) -> str:
-    several = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
-    return f"{statistics.fmean(values):.2f}{several}"
-
-
-def _over(result: Result) -> str:
-    count = len(result["seeds"])
-    return f"{count} folds" if "each fold of" in result["protocol"] else f"{count} seed{'s' * (count > 1)}"
-
-
-def _time(result: Result) -> str:
-    seconds = sorted(result["train_s"])[len(result["train_s"]) // 2]
-    return f"{seconds:.0f} s"
-
-
-def _tuned(table: str, result: Result) -> str:
-    """How many trials chose the options of a row; a dash if they were not chosen so."""
-    log, name = ROOT / "results" / table / LOG, f"{result['recipe']} {result['config'].get('model', 'gpm')}"
-    trials = json.loads(log.read_text(encoding="utf-8")).get(name) if log.is_file() else None
-    chosen = trials is not None and all(result["config"].get(k) == v for k, v in trials["chosen"].items())
-    return f"{len(trials['trials'])} trials" if chosen and result["config"]["protocol"] == "strict" else "-"
-
-
-def _explain_tuning(table: str) -> list[str]:
-    rest = "the options of the recipe, except those that the file lists as changed."
-    if not (ROOT / "results" / table / LOG).is_file():
-        return ["", f"All rows use {rest}"]
-    return [
-        "",
-        "Rows with trials use the best options of that many trials, by the validation figure of seed 100",
-        f"(`results/{table}/{LOG}`, `make bench-compare`). Rows with a dash use {rest}",
-    ]
-
-
 PLACES = [
-    Place("README.md", "results", describe_nodes),
-    Place("docs/results.md", "link results", describe_links),
-    Place("docs/results.md", "graph results", describe_graphs),
+    Place("README.md", "results", describe_recipes),
     Place("docs/links.md", "leaks", describe_leaks),
     Place("docs/results.md", "explain results", describe_explained),
     Place("docs/explain.md", "planted motifs", describe_truth),

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from gpm.cli.main import COMMANDS, main
+from gpm.reproduce.records import Job, Records
 from gpm.training.recipes import Recipe, find_recipe
 
 ROOT = Path(__file__).parents[2]
@@ -177,7 +178,7 @@ def test_its_figures_are_the_committed_ones(name: str, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     "name",
     [
-        "results", "link results", "graph results", "leaks", "explain results", "planted motifs", "deletion", "tables",
+        "results", "leaks", "explain results", "planted motifs", "deletion", "tables",
         "import", "kills", "fuzz", "roundtrip",
     ],
 )  # fmt: skip
@@ -188,33 +189,28 @@ def test_its_results_are_the_committed_ones(name: str, table: ModuleType) -> Non
 
 def test_a_row_appears_when_its_result_does(table: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "ROOT", tmp_path)
-    assert table.describe_links() == table.describe_graphs() == table.describe_leaks() == table.NOT_YET
-    base = {
-        "dataset": "Cora", "model": "GPM", "recipe": "cora-link", "metric": "hits@20", "protocol": "", "seeds": [0, 1],
-        "test": {"hits@20": [60.0, 70.0], "mrr": [20.0, 20.0], "roc_auc": [90.0, 92.0]}, "train_s": [3.0, 5.0],
-        "paper_mean": 92.85, "paper_std": 0.54, "mean": 65.0, "std": 7.07, "values": [60.0, 70.0],
-        "config": {"protocol": "strict", "model": "gpm", "lr": 0.01},
-    }  # fmt: skip
-    for folder in ("link", "graph"):
-        (tmp_path / "results" / folder).mkdir(parents=True)
-    trials = {"cora-link gpm": {"trials": [{}, {}], "chosen": {"lr": 0.01}}}
-    (tmp_path / "results/link/trials.json").write_text(json.dumps(trials))
-    (tmp_path / "results/link/cora-gpm-strict.json").write_text(json.dumps(base))
-    row = "| Cora | strict | GPM | 65.00 ± 7.07 | 20.00 ± 0.00 | 91.00 ± 1.41 | 2 | 2 trials | 5 s |"
-    assert row in table.describe_links()
-    assert "92.85" not in table.describe_links()  # which is of the other protocol
-    visible = base | {"config": {"protocol": "paper", "model": "gpm", "lr": 0.02}}
-    (tmp_path / "results/link/cora-gpm-paper.json").write_text(json.dumps(visible))
-    assert "| Cora | paper | GPM | 65.00 ± 7.07 | 20.00 ± 0.00 | 91.00 ± 1.41 | 2 | - | 5 s |" in table.describe_links()
-    assert "The paper has 92.85 ± 0.54 Hits@20 for Cora" in table.describe_links()
-    (tmp_path / "results/link/random-paper.json").write_text(json.dumps(visible))
-    assert "| `paper` | 91.00 ± 1.41 | 2 |" in table.describe_leaks()
-    assert table.describe_links().count("| Cora |") == 2
-    error = {"dataset": "ZINC", "recipe": "zinc", "metric": "mae", "values": [0.1234], "mean": 0.1234, "seeds": [0]}
-    (tmp_path / "results/graph/zinc-gpm.json").write_text(
-        json.dumps(base | error | {"paper_mean": 0.064, "paper_std": 0.004})
-    )
-    assert "| ZINC | MAE | GPM | 0.123 | 1 seed | 0.064 ± 0.004 | - | 5 s |" in table.describe_graphs()
+    assert table.describe_leaks() == table.NOT_YET
+    assert "| Blog |" not in table.describe_recipes()
+
+    def add(job: Job, metric: str, tests: list[float]) -> None:
+        for seed, test in enumerate(tests):
+            file = Records(tmp_path).folder / replace(job, seed=seed).file
+            file.parent.mkdir(parents=True, exist_ok=True)
+            recipe = find_recipe(job.recipe)
+            assert recipe is not None
+            record = {"recipe_digest": recipe.digest, "metric": metric, "test": {metric: test}, "train_seconds": 3.0,
+                      "model": job.options.get("model", "gpm"), "seed": seed}  # fmt: skip
+            file.write_text(json.dumps(record), encoding="utf-8")
+
+    add(Job("blog"), "accuracy", [0.95, 0.97])
+    assert "| Blog | accuracy | 96.00 ± 1.41 (2) | 96.71 ± 0.59 |  | 3 s |" in table.describe_recipes()
+    add(Job("blog", {"model": "gcn"}), "accuracy", [0.94, 0.94])
+    add(Job("blog", {"model": "gat"}), "accuracy", [0.98])  # of fewer seeds
+    assert "| GCN 94.00 ± 0.00 (2) | 3 s |" in table.describe_recipes()
+    add(Job("cora-link"), "hits@20", [0.75])
+    assert "| Cora | Hits@20 | 75.00 (1) | - |" in table.describe_recipes()  # the paper's is of another protocol
+    add(Job("random", {"protocol": "paper"}), "roc_auc", [0.9, 0.92])
+    assert "| `paper` | 91.00 ± 1.41 (2) |" in table.describe_leaks()
 
 
 def test_figures_of_tables_files_and_trust(table: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,12 +105,12 @@ def describe_table(table: Table, cells: Cells, reasons: Reasons, is_drawn: bool 
         f"|---|---|{'---|' * len(table.columns)}",
     ]
     for published in table.paper:
-        lines.append(f"| paper | {published.name} | {' | '.join(map(_show_cell, published.cells))} |")
+        lines.append(f"| paper | {published.name} | {' | '.join(map(show_cell, published.cells))} |")
     for row in table.ours:
         mine = [cells[row.name, column.title] for column in table.columns]
         for what in table.show:
             name = ", ".join(filter(None, (row.name, MEASURES[what])))
-            shown = [_show_records(found, what) for found in mine]
+            shown = [show_records(found, what) for found in mine]
             lines.append(f"| **here** | **{name}** | {' | '.join(shown)} |")
             if (beside := table.published(row.beside)) is not None and any(mine):
                 apart = [_show_difference(*pair, what) for pair in zip(mine, beside.cells, strict=True)]
@@ -124,14 +124,16 @@ def describe_table(table: Table, cells: Cells, reasons: Reasons, is_drawn: bool 
     return "\n".join(lines)
 
 
-def _show_cell(cell: Cell) -> str:
+def show_cell(cell: Cell) -> str:
+    """Return a figure of the paper as text."""
     if isinstance(cell, tuple):
         digits = 3 if cell[0] < 1 else 2
         return f"{cell[0]:.{digits}f} ± {cell[1]:.{digits}f}"
     return f"{cell:g}" if isinstance(cell, (int, float)) else cell or "-"
 
 
-def _show_records(found: Sequence[Record], what: str) -> str:
+def show_records(found: Sequence[Record], what: str) -> str:
+    """Return mean, standard deviation and number of the seeds of a cell as text."""
     if not found:
         return "-"
     values, digits = measure(found, what), digits_of(found, what)
