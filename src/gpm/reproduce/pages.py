@@ -166,6 +166,7 @@ def _describe_runs(table: Table, cells: Cells) -> list[str]:
         for row in table.ours:
             if found := cells[row.name, column.title]:
                 protocol = found[0]["protocol"].replace(f"seed {found[0]['seed']}", "seed as listed")
+                protocol = re.sub(r"\b\d+ of (\d+)\b", r"by seed, of \1", protocol)  # folds and published splits
                 seeds = ", ".join(str(record["seed"]) for record in found)
                 spent = f"{statistics.median(record['train_seconds'] for record in found):.0f}"
                 lines.append(f"| {column.title} | `{column.recipe}` | {row.name} | {seeds} | {spent} | {protocol} |")
