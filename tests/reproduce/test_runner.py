@@ -112,9 +112,9 @@ def test_times_are_shown_in_words(minutes: float, shown: str) -> None:
 
 
 def test_options_that_a_recipe_has_anyway_are_no_other_run() -> None:
-    column = Column("Computers", "computers")
+    column = Column("COLLAB", "collab")
     assert Job.of(TOY, column, Ours("w/o PE", {"pe": "none"})).options == {"pe": "none"}
-    assert Job.of(TOY, column, Ours("GPM", {"pe": "lap", "width": 64})).key == Job.of(TOY, column, Ours("GPM")).key
+    assert Job.of(TOY, column, Ours("GPM", {"pe": "rwse", "width": 64})).key == Job.of(TOY, column, Ours("GPM")).key
 
 
 def test_options_that_a_recipe_leaves_open_are_kept() -> None:
