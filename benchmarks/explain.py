@@ -29,7 +29,7 @@ import torch
 from numpy.typing import NDArray
 from planted import BASE, COUNT, EDGES, LEAST_HOPS, MOTIFS, Planted, plant
 from rivals import EPOCHS, EXPLAINERS, MASK_EPOCHS, MASK_LR, fit, tune
-from table import LOG, show_deletion, show_truth
+from table import show_deletion, show_truth
 
 from gpm import Run, train
 from gpm.compute import set_threads
@@ -67,6 +67,7 @@ EXPLAINED = [
     ("none", "random"),
 ]
 
+LOG = "trials.json"  # what was tuned, beside the results
 RECIPES = ("blog", "computers", "motifs")
 # Models that read walks alone, whose patterns are what is measured.
 OPTIONS: dict[str, dict[str, Any]] = {
