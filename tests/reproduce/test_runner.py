@@ -12,7 +12,7 @@ import pytest
 
 from gpm import Run, train
 from gpm.reproduce import runner
-from gpm.reproduce.paper_tables import Column, Ours
+from gpm.reproduce.paper_tables import Ours
 from gpm.reproduce.records import Job, Records
 from gpm.reproduce.runner import is_at_hand, list_jobs, run_jobs
 from gpm.run.workplace import part_of
@@ -62,22 +62,6 @@ def test_a_run_is_kept_as_a_record_and_not_made_twice(tmp_path: Path, monkeypatc
     assert Records(tmp_path).find(jobs[1]) is None
 
 
-def test_the_command_of_a_record_makes_the_same_figure_again(tmp_path: Path) -> None:
-    from gpm.cli.main import main
-
-    job = Job("motifs", SMALL, 3)
-    _run([job], tmp_path)
-    record = Records(tmp_path).find(job)
-    assert record is not None
-    import shlex
-
-    words = shlex.split(record["command"])
-    assert words[0] == "gpm"
-    assert main([*words[1:], "--quiet", "--out", str(tmp_path / "again")]) == 0
-    again = json.loads((tmp_path / "again" / "result.json").read_text())
-    assert (again["test"], again["split_digest"]) == (record["test"], record["split_digest"])
-
-
 def test_what_would_take_too_long_or_has_no_data_is_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "train", None)
     jobs = [Job("motifs", {}, 0, minutes=90), Job("reddit-m5k"), Job("motifs", {"epochs": 7}, 0, minutes=6000)]
@@ -109,33 +93,6 @@ def test_a_run_that_does_not_fit_into_memory_is_a_reason(tmp_path: Path, monkeyp
 )
 def test_times_are_shown_in_words(minutes: float, shown: str) -> None:
     assert runner.show_minutes(minutes) == shown
-
-
-def test_options_that_a_recipe_has_anyway_are_no_other_run() -> None:
-    column = Column("COLLAB", "collab")
-    assert Job.of(TOY, column, Ours("w/o PE", {"pe": "none"})).options == {"pe": "none"}
-    assert Job.of(TOY, column, Ours("GPM", {"pe": "rwse", "width": 64})).key == Job.of(TOY, column, Ours("GPM")).key
-
-
-def test_options_that_a_recipe_leaves_open_are_kept() -> None:
-    column = Column("Blog", "blog")
-    assert Job.of(TOY, column, Ours("w/o PE", {"pe": "none"})).options == {"pe": "none"}
-    assert Job.of(TOY, column, Ours("GPM", {"data": "blog"})).key == Job.of(TOY, column, Ours("GPM")).key
-
-
-def test_rows_of_a_table_share_its_options_and_networks_have_their_own() -> None:
-    column = Column("Trees", "trees-2", networks={"layers": 3})
-    base = {"patterns": 20, "lr": 0.1}
-    table = replace(TOY, base=base)
-    assert Job.of(table, column, Ours("GPM", {"lr": 0.2})).options == base | {"lr": 0.2}
-    assert Job.of(table, column, Ours("GCN", {"model": "gcn"})).options == {"model": "gcn", "layers": 3}
-
-
-def test_many_options_have_a_short_file_name_of_their_own() -> None:
-    many = {f"option{i}": i for i in range(30)}
-    one, other = Job("blog", many), Job("blog", many | {"option29": 30})
-    assert one.variant != other.variant
-    assert len(one.variant) < 100
 
 
 def test_a_mistake_is_a_reason_and_does_not_stop_the_others(tmp_path: Path) -> None:

@@ -1,0 +1,71 @@
+"""A record names the command that makes it again, and has a file of its own."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpm.cli.main import main
+from gpm.reproduce.paper_tables import Column, Ours
+from gpm.reproduce.records import Job, Record, Records
+from gpm.reproduce.runner import run_jobs
+from tests.reproduce.toys import SMALL, TOY
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def _check_again(record: Record, out: Path) -> None:
+    """Run the command of a record, which makes the same figures."""
+    program, *words = shlex.split(record["command"])
+    assert program == "gpm"
+    assert main([*words, "--quiet", "--out", str(out)]) == 0
+    again = json.loads((out / "result.json").read_text(encoding="utf-8"))
+    for key in ("test", "val", "split_digest"):
+        assert again[key] == record[key]
+
+
+def test_the_command_of_a_record_makes_the_same_figure_again(tmp_path: Path) -> None:
+    job = Job("motifs", SMALL, 3)
+    run_jobs([job], tmp_path, 3600, {}, quiet=True)
+    record = Records(tmp_path).find(job)
+    assert record is not None
+    _check_again(record, tmp_path / "again")
+
+
+@pytest.mark.needs("GNNBenchmarkDataset/CSL")
+@pytest.mark.usefixtures("raw_files")
+def test_a_committed_record_comes_out_again_to_the_last_digit(tmp_path: Path) -> None:
+    record = Records(Path(__file__).parents[2]).find(Job("csl"))
+    assert record is not None
+    _check_again(record, tmp_path / "again")
+
+
+def test_options_that_a_recipe_has_anyway_are_no_other_run() -> None:
+    column = Column("COLLAB", "collab")
+    assert Job.of(TOY, column, Ours("w/o PE", {"pe": "none"})).options == {"pe": "none"}
+    assert Job.of(TOY, column, Ours("GPM", {"pe": "rwse", "width": 64})).key == Job.of(TOY, column, Ours("GPM")).key
+
+
+def test_options_that_a_recipe_leaves_open_are_kept() -> None:
+    column = Column("Blog", "blog")
+    assert Job.of(TOY, column, Ours("w/o PE", {"pe": "none"})).options == {"pe": "none"}
+    assert Job.of(TOY, column, Ours("GPM", {"data": "blog"})).key == Job.of(TOY, column, Ours("GPM")).key
+
+
+def test_rows_of_a_table_share_its_options_and_networks_have_their_own() -> None:
+    column = Column("Trees", "trees-2", networks={"layers": 3})
+    base = {"patterns": 20, "lr": 0.1}
+    table = replace(TOY, base=base)
+    assert Job.of(table, column, Ours("GPM", {"lr": 0.2})).options == base | {"lr": 0.2}
+    assert Job.of(table, column, Ours("GCN", {"model": "gcn"})).options == {"model": "gcn", "layers": 3}
+
+
+def test_many_options_have_a_short_file_name_of_their_own() -> None:
+    many = {f"option{i}": i for i in range(30)}
+    one, other = Job("blog", many), Job("blog", many | {"option29": 30})
+    assert one.variant != other.variant
+    assert len(one.variant) < 100
