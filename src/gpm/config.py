@@ -208,9 +208,10 @@ class TrainOptions(Options):
         "auto", "Metric to report and to select epochs by. auto takes the usual metric of the dataset; for your own "
         "data in which fewer than a tenth are of some class, ap (two classes) or f1 (more).",
     )  # fmt: skip
-    select: Literal["metric", "loss"] = option(
-        "metric", "Keep the epoch with the best validation metric, or with the lowest, less noisy validation loss."
-    )
+    select: Literal["metric", "loss", "last"] = option(
+        "metric", "Keep the epoch with the best validation metric, with the lowest, less noisy validation loss, or the "
+        "last one.",
+    )  # fmt: skip
     epochs: int = option(60, "Maximum number of epochs.", 1, 1_000_000)
     epoch_steps: int = option(0, "Steps per epoch. 0: one pass over the training split.", 0, 10**12)
     patience: int = option(0, "Stop after this many epochs without improvement. 0: never stop early.", 0, 1_000_000)

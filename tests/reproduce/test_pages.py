@@ -24,6 +24,7 @@ def _record(out: Path, seed: int, test: float) -> None:
         "recipe_digest": recipe.digest, "metric": "accuracy",
         "test": {"accuracy": test}, "protocol": f"split random, seed {seed}; test read once",
         "seed": seed, "train_seconds": 10.0 + seed, "commit": "abc", "date": "2026-01-01",
+        "command": job.command,
     })  # fmt: skip
 
 
@@ -36,7 +37,8 @@ def test_a_page_has_the_papers_figures_ours_and_the_difference(tmp_path: Path) -
     assert "| paper | SAN | OOM | - |" in page
     assert "| **here** | **GPM** | 54.00 ± 1.41 (2) | - |" in page
     assert "| difference | GPM, from GPM | +2.0 |  |" in page
-    assert "| Motifs | `motifs` | GPM | 0, 1 | 10 | split random, seed as listed; test read once |" in page
+    command = Job("motifs", SMALL).command.removesuffix(" --seed 0")
+    assert f"| Motifs | GPM | `{command}` | 0, 1 | 10 | split random, seed as listed; test read once |" in page
     assert "| GPM | Far | the data is not here |" in page
     assert "| w/o AP | Motifs, Far | not asked for |" in page
     assert "2 runs of 2026-01-01; code `abc`" in page

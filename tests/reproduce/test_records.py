@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from gpm.cli.main import main
-from gpm.reproduce.paper_tables import Column, Ours
-from gpm.reproduce.records import Job, Record, Records
-from gpm.reproduce.runner import run_jobs
+from gpm.reproduce.pages import MOST_SEEDS
+from gpm.reproduce.paper_tables import Column, Ours, read_tables
+from gpm.reproduce.records import FOLDER, Job, Record, Records
+from gpm.reproduce.runner import list_jobs, run_jobs
+from gpm.reproduce.studies import STUDIES
 from tests.reproduce.toys import SMALL, TOY
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -42,6 +44,19 @@ def test_a_committed_record_comes_out_again_to_the_last_digit(tmp_path: Path) ->
     record = Records(Path(__file__).parents[2]).find(Job("csl"))
     assert record is not None
     _check_again(record, tmp_path / "again")
+
+
+def test_every_committed_record_belongs_to_a_table_or_study_of_today() -> None:
+    root = Path(__file__).parents[2]
+    jobs = {job.file: job for job in list_jobs(read_tables(), MOST_SEEDS)}
+    studies = {study.file(part): study for study in STUDIES for part in study.parts}
+    for file in (root / FOLDER).rglob("*.json"):
+        name = file.relative_to(root / FOLDER).as_posix()
+        if name in studies:
+            assert file.stem in studies[name].find(root), f"{name} was measured by other constants; remove it"
+        else:
+            assert name in jobs, f"{name} is of no table; remove it"
+            assert Records(root).find(jobs[name]) is not None, f"{name} is of an earlier recipe; remove it"
 
 
 def test_options_that_a_recipe_has_anyway_are_no_other_run() -> None:

@@ -74,7 +74,8 @@ def test_what_would_take_too_long_or_has_no_data_is_not_begun(tmp_path: Path, mo
 def test_an_interrupted_run_is_resumed_however_long_it_takes(tmp_path: Path) -> None:
     job = Job("motifs", SMALL, minutes=1e6)
     assert _run([job], tmp_path) != {}
-    part_of(tmp_path / "results/unfinished" / job.file.removesuffix(".json")).mkdir(parents=True)
+    name = f"{job.file.removesuffix('.json')}-{job.digest}"
+    part_of(tmp_path / "results/unfinished" / name).mkdir(parents=True)
     assert _run([job], tmp_path) == {}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -48,11 +49,44 @@ def test_parts_are_measured_once_and_kept(tmp_path: Path) -> None:
     assert measured == ["one", "three", "one"]
 
 
-def test_what_is_missing_says_why(tmp_path: Path) -> None:
-    slow, absent = _toy([], 5), replace(_toy([]), id="absent", has_data=lambda: False)
+def test_a_part_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
+    measured: list[str] = []
+
+    def fail(part: str, folder: Path, pages: Path) -> dict[str, Any]:
+        raise GpmError("The file is damaged.") if part == "one" else MemoryError
+
     reasons: dict[str, str] = {}
-    run_studies([slow, absent], tmp_path, tmp_path, 60, reasons)
-    assert reasons["absent"] == "the data is not here"
+    failing = replace(_toy([]), id="failing", measure=fail, parts=("one",))
+    full = replace(failing, id="full", parts=("three",))
+    run_studies([failing, full, _toy(measured)], tmp_path, tmp_path, 60, reasons)
+    assert reasons == {"failing": "The file is damaged", "full": "not enough memory"}
+    assert measured == ["one", "three"]
+
+
+def test_a_study_ends_at_the_time_limit(tmp_path: Path) -> None:
+    def wait(part: str, folder: Path, pages: Path) -> dict[str, Any]:
+        time.sleep(30)
+        return {}
+
+    reasons: dict[str, str] = {}
+    run_studies([replace(_toy([]), measure=wait, parts=("one",))], tmp_path, tmp_path, 0.2, reasons)
+    assert reasons == {"toy": "interrupted; the next call resumes it"}
+
+
+def test_records_of_other_constants_do_not_count(tmp_path: Path) -> None:
+    measured: list[str] = []
+    for basis in ((1,), (1,), (2,)):
+        run_studies([replace(_toy(measured), basis=basis)], tmp_path, tmp_path, 60, {})
+    assert measured == ["one", "three"] * 2
+
+
+def test_what_is_missing_says_why(tmp_path: Path) -> None:
+    slow, absent = _toy([], 5), replace(_toy([]), id="absent", needs="pairs.tsv")
+    untrained = replace(_toy([]), id="untrained", recipe="zinc-full")
+    reasons: dict[str, str] = {}
+    run_studies([slow, absent, untrained], tmp_path, tmp_path, 60, reasons)
+    assert reasons["absent"].startswith("pairs.tsv is neither in ")
+    assert reasons["untrained"] == "the data is not here; see gpm data zinc-full"
     assert reasons["toy"] == "not within the time limit (on one core: about 5 minutes a part)"
     page = describe_study(slow, tmp_path, tmp_path, reasons["toy"])
     assert "Not measured: one, three. Not within the time limit" in page

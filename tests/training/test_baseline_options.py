@@ -153,3 +153,14 @@ def test_a_run_folder_has_all_that_was_filled_in(tmp_path: Path) -> None:
     stored = read_config(tmp_path / "run/config.yaml")
     assert {name: getattr(stored, name) for name in NODES} == NODES | {"epochs": 1}
     assert "skips.0.weight" in run.predictor.model.state_dict()
+
+
+def test_options_that_a_recipe_left_to_the_data_are_not_those_of_a_baseline_beside_it(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("data: karate\nauto: true\nfeature_dropout: 0.25\n", encoding="utf-8")
+    recipe, data = choose_recipe(str(file), {"pe": "rwse"})
+    assert (recipe.config.expected, recipe.config.position) == (3, 16)  # chosen
+    beside = baseline_config(recipe.config, recipe, "gcn", data)
+    alone = choose_recipe(str(file), {"pe": "rwse", "model": "gcn"})[0].config
+    assert beside == alone
+    assert (beside.expected, beside.position, beside.pe) == (0, 0, "rwse")

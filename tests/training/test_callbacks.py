@@ -109,3 +109,11 @@ def test_a_long_training_is_announced_before_its_first_epoch_ends(caplog: pytest
 
 def test_a_quiet_training_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
     assert _say_times(caplog, 1.0, stopping=True, show=False) == []
+
+
+@given(_EPOCHS)
+def test_the_last_epoch_is_kept_if_asked(epochs: Epochs) -> None:
+    saved: list[Any] = []
+    keep = KeepBest("accuracy", saved.append, always=True)
+    _follow(keep, epochs)
+    assert keep.epoch == len(saved) == len(epochs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpm.data.catalog import CATALOG
 from gpm.errors import GpmError, nearest
 from gpm.training.paper_options import choose_paper
-from gpm.training.recipes import CHOSEN, Recipe, find_recipe, recipe_names
+from gpm.training.recipes import Recipe, find_recipe, recipe_names
 
 
 def list_recipes(name: str = "") -> None:
@@ -40,7 +40,7 @@ def list_recipes(name: str = "") -> None:
     print(f"\n    {'option':<17} {'this recipe':<22} {'--preset paper' if level else ''}".rstrip())
     for key, value in ours.items():
         other = f"{theirs[key]:g}" if isinstance(theirs[key], float) else str(theirs[key])
-        shown = "auto" if recipe.auto and key in CHOSEN - set(recipe.stated) else str(value)
+        shown = "auto" if level and key in recipe.left_open(level) else str(value)
         differs = shown != str(theirs[key])
         print(f"  {'*' if differs else ' '} {key:<17} {shown:<22} {other if differs else ''}".rstrip())
     if level:

@@ -36,6 +36,8 @@ def reproduce(
     chosen, studies = choose(tables)
     recipes = dict.fromkeys(column.recipe for table in chosen for column in table.columns if column.recipe)
     named = [name.strip() for name in only.split(",") if name.strip()]
+    if named and not recipes:
+        raise GpmError("--only names recipes of tables, but no table was asked for; leave it out.")
     for name in named:
         if name not in recipes:
             raise GpmError(f"No table has the recipe {name!r}.{nearest(name, recipes)} Recipes: {', '.join(recipes)}.")
@@ -59,6 +61,9 @@ def reproduce(
     finally:
         index = write_pages(out, reasons, missing)
     print(f"{len(jobs) - len(reasons)} of {len(jobs)} runs are complete; pages: {index}")
+    for study in studies:
+        complete, why = len(study.find(out)), f" ({missing[study.id]})" if study.id in missing else ""
+        print(f"{study.id}: {complete} of {len(study.parts)} parts are complete{why}")
 
 
 def _list(tables: Any, jobs: Any, studies: Any, out: Path) -> None:

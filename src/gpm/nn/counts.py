@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+LEAST = 2  # training graphs that must have an item that is counted
+MOST = 1024  # items of each kind that are counted
 MOST_COUNTS = 1 << 25  # counts of a fit; in large collections fewer items are counted
 
 
@@ -20,6 +22,6 @@ class Counts:
     examples: NDArray  # where each item occurs first: a node or a graph, -1 if nowhere [K], int64
 
 
-def most_items(most: int, graphs: int, kinds: int) -> int:
+def most_items(graphs: int, kinds: int) -> int:
     """Return how many items of each kind are counted."""
-    return min(most, max(1, MOST_COUNTS // max(1, graphs * kinds)))
+    return min(MOST, max(1, MOST_COUNTS // max(1, graphs * kinds)))

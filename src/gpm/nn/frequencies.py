@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 
 from gpm.config import Config
 from gpm.graph.graph import Graph
-from gpm.nn.counts import Counts, most_items
+from gpm.nn.counts import LEAST, Counts, most_items
 from gpm.patterns.tokenizer import Tokenizer
 from gpm.patterns.walks import WalkRule
 
 FREQUENCIES = "frequencies"  # name of the group of columns
-LEAST = 2  # training graphs that must have a topology that is counted
-MOST = 1024  # topologies of each length that are counted
 POSITIONS = 1 << 22  # of walks that are drawn at a time
 
 
@@ -40,7 +38,7 @@ def count_topologies(
     pointer = np.array([0, graph.num_nodes]) if graph.graph_ptr is None else np.asarray(graph.graph_ptr)
     graphs = len(pointer) - 1
     owner, length, key, share = _draw(graph, config, np.flatnonzero(np.diff(pointer)))
-    most = most_items(MOST, graphs, len(config.lengths))
+    most = most_items(graphs, len(config.lengths))
     rows = slice(None) if seen is None else np.isin(owner, np.searchsorted(pointer, np.unique(seen), side="right") - 1)
     counts, words, examples = [], [], []
     for steps in config.lengths:

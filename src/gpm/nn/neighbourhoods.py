@@ -14,13 +14,11 @@ from numpy.typing import NDArray
 from gpm.config import ModelOptions
 from gpm.errors import GpmError
 from gpm.graph.graph import Graph
-from gpm.nn.counts import Counts, most_items
+from gpm.nn.counts import LEAST, Counts, most_items
 from gpm.nn.feature_table import choose_features
 from gpm.nn.star_features import as_categories, find_stars
 
 NEIGHBOURHOODS = "neighbourhoods"  # name of the group of columns
-LEAST = 2  # training graphs that must have a neighbourhood that is counted
-MOST = 1024  # neighbourhoods of each number of steps that are counted
 _SPACE = 1 << 53  # neighbourhoods are hashed to so many numbers
 
 
@@ -45,7 +43,7 @@ def count_neighbourhoods(
     pointer = np.array([0, graph.num_nodes]) if graph.graph_ptr is None else np.asarray(graph.graph_ptr)
     graphs = len(pointer) - 1
     owner = np.repeat(np.arange(graphs), np.diff(pointer))
-    most = most_items(MOST, graphs, len(hashes))
+    most = most_items(graphs, len(hashes))
     rows = slice(None) if seen is None else seen
     counts, words, examples = [], [], []
     for step, around in enumerate(hashes, 1):

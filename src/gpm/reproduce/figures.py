@@ -47,7 +47,7 @@ def _draw_sizes(table: Table, cells: Cells, path: Path) -> None:
     """Draw what the table shows against the parameters of each model, a line per column."""
     lines = {}
     for column in table.columns:
-        found = [cells[row.name, column.title] for row in table.ours]
+        found = [cells[row.name, column.title] for row in table.ours if row.drawn]
         lines[column.title] = [(measure(each, "parameters")[0], measure(each, table.show[0])) for each in found if each]
     with new_axes(path) as axis:
         draw_lines(axis, lines)

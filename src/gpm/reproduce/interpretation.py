@@ -18,6 +18,8 @@ PARTS: dict[str, Any] = {
     "preset": "paper", "size": "xs", "layer": "residual", "ffn": 2.0, "path_ffn": 2.0, "scale_inputs": True,
     "flip_signs": True, "readout": "class", "schedule": "cosine", "lr": 0.005, "patience": 0,
 }  # fmt: skip
+ON_ZINC = PARTS | {"dropout": 0.0, "decay": 0.01, "batch": 64, "epochs": 20}
+ON_COMPUTERS = PARTS | {"dropout": 0.5, "feature_dropout": 0.5, "decay": 0.1, "epochs": 40}
 MOLECULE = 23  # the 24th molecule of ZINC
 NODES = (1003, 1056, 5885)  # of Computers
 METHODS = {"attention": "attention", "banzhaf": "evidence"}
@@ -25,16 +27,14 @@ METHODS = {"attention": "attention", "banzhaf": "evidence"}
 
 def explain_molecule(folder: Path, figures: Path) -> dict[str, Any]:
     """Train on ZINC and explain the molecule of figure 6 by its best 9 patterns."""
-    options = PARTS | {"dropout": 0.0, "decay": 0.01, "batch": 64, "epochs": 20, "select": "metric"}
-    run = _train("zinc", folder, options)
-    return _explain(run, {"molecule": MOLECULE}, 9, figures, "figure-6", options)
+    run = _train("zinc", folder, ON_ZINC)
+    return _explain(run, {"molecule": MOLECULE}, 9, figures, "figure-6", ON_ZINC)
 
 
 def explain_nodes(folder: Path, figures: Path) -> dict[str, Any]:
     """Train on Computers and explain the nodes of figure 8 by their best 10 patterns each."""
-    options = PARTS | {"dropout": 0.5, "feature_dropout": 0.5, "decay": 0.1, "epochs": 40}
-    run = _train("computers", folder, options)
-    return _explain(run, {f"node-{node}": node for node in NODES}, 10, figures, "figure-8", options)
+    run = _train("computers", folder, ON_COMPUTERS)
+    return _explain(run, {f"node-{node}": node for node in NODES}, 10, figures, "figure-8", ON_COMPUTERS)
 
 
 def _train(recipe: str, folder: Path, options: Mapping[str, Any]) -> Run:

@@ -26,8 +26,3 @@ def measure(found: Sequence[Record], what: str) -> list[float]:
 def digits_of(found: Sequence[Record], what: str) -> int:
     """Return the number of decimals that a value is shown with."""
     return 2 if what in ("epoch", "parameters") or METRICS[found[0]["metric"]].share else 3
-
-
-def is_larger_better(found: Sequence[Record], what: str) -> bool:
-    """Return whether more of a value is better."""
-    return what not in ("epoch", "parameters") and METRICS[found[0]["metric"]].larger

@@ -118,7 +118,8 @@ def describe_table(table: Table, cells: Cells, reasons: Reasons, is_drawn: bool 
                     lines.append(f"| difference | {name}, from {beside.name} | {' | '.join(apart)} |")
     if any(homophily := [_show_homophily(cells, column.title) for column in table.columns]):
         lines.append(f"| here | edges that join nodes of one class | {' | '.join(homophily)} |")
-    everything = [record for some in cells.values() for record in some]
+    own = {column.title for column in table.columns if column.recipe}
+    everything = [record for (_, title), some in cells.items() if title in own for record in some]
     lines += ["", *_describe_runs(table, cells), "", *_describe_missing(table, cells, reasons)]
     lines += ["", *_describe_origin(everything), ""]
     return "\n".join(lines)
@@ -155,13 +156,13 @@ def _show_homophily(cells: Cells, title: str) -> str:
 
 
 def _describe_runs(table: Table, cells: Cells) -> list[str]:
-    """List the command of each row, and the protocol and time of its runs on each dataset."""
-    lines = ["## How it was made", "", "| row | command |", "|---|---|"]
-    for row in table.ours:
-        shared = table.base if row.options.get("model", "gpm") == "gpm" else table.networks
-        command = Job("RECIPE", shared | row.options).command.replace("--seed 0", "--seed 0, 1, ...")
-        lines.append(f"| {row.name} | `{command}` |")
-    lines += ["", "| dataset | recipe | row | seeds | seconds of a training | protocol |", "|---|---|---|---|---|---|"]
+    """List the command, the seeds, the time and the protocol of the runs of each cell."""
+    lines = [
+        "## How it was made",
+        "",
+        "| dataset | row | command | seeds | seconds of a training | protocol |",
+        "|---|---|---|---|---|---|",
+    ]
     for column in (each for each in table.columns if each.recipe):
         for row in table.ours:
             if found := cells[row.name, column.title]:
@@ -169,7 +170,8 @@ def _describe_runs(table: Table, cells: Cells) -> list[str]:
                 protocol = re.sub(r"\b\d+ of (\d+)\b", r"by seed, of \1", protocol)  # folds and published splits
                 seeds = ", ".join(str(record["seed"]) for record in found)
                 spent = f"{statistics.median(record['train_seconds'] for record in found):.0f}"
-                lines.append(f"| {column.title} | `{column.recipe}` | {row.name} | {seeds} | {spent} | {protocol} |")
+                command = found[0]["command"].rpartition(" --seed ")[0]
+                lines.append(f"| {column.title} | {row.name} | `{command}` | {seeds} | {spent} | {protocol} |")
     return lines
 
 

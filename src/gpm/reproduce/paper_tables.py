@@ -53,6 +53,7 @@ class Ours:
     options: dict[str, Any] = field(default_factory=dict)
     beside: str = ""  # the row of the paper that it compares with; empty if none does
     cost: float = 1.0  # of a run, in units of the recipe's
+    drawn: bool = True  # in the figure of its table
 
 
 @dataclass(frozen=True)

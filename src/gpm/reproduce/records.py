@@ -65,6 +65,11 @@ class Job:
         return f"{name[:LONG_NAME]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
     @property
+    def digest(self) -> str:
+        """Hash of the recipe as it is today."""
+        return _recipe_of(self.recipe).digest
+
+    @property
     def key(self) -> tuple[str, str, int]:
         return self.recipe, self.variant, self.seed
 
@@ -105,7 +110,7 @@ class Records:
         """Return the record of a job, if it was run by today's recipe and has what the job measures."""
         path = self.folder / job.file
         record: Record | None = read_json(path) if path.is_file() else None
-        if record is None or record.get("recipe_digest") != _recipe_of(job.recipe).digest:
+        if record is None or record.get("recipe_digest") != job.digest:
             return None
         return record if job.extras <= set(record) else None
 
@@ -133,7 +138,7 @@ def describe_run(job: Job, run: Run) -> Record:
     if (share := _homophily(run)) is not None:
         extras["homophily"] = share
     return {
-        "recipe": job.recipe, "recipe_digest": _recipe_of(job.recipe).digest, "options": job.options,
+        "recipe": job.recipe, "recipe_digest": job.digest, "options": job.options,
         "seed": job.seed, "command": job.command,
         "dataset": result["data"], "task": result["task"], "model": result["model"], "metric": result["metric"],
         "val": result["val"], "test": result["test"], "baselines": result["baselines"],

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import _thread
+import functools
 import logging
 import shutil
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from gpm.data.catalog import CATALOG, find_compact, has_raw
 from gpm.errors import GpmError
@@ -25,6 +27,9 @@ from gpm.training.start import train
 
 UNFINISHED = "results/unfinished"
 _log = logging.getLogger("gpm")
+
+T = TypeVar("T")
+K = TypeVar("K")
 
 
 class OverError(Exception):
@@ -85,41 +90,47 @@ def run_jobs(
             reasons[job.key] = "interrupted; the next call resumes it"
         else:
             _log.info("run %d of %d: %s", number, len(wanted), job.command)
-            try:
-                record = records.add(job, run_job(job, out, left, quiet))
-            except OverError:
-                reasons[job.key] = "interrupted; the next call resumes it"
-            except GpmError as error:
-                reasons[job.key] = str(error).rstrip(".")
-                _log.warning("failed: %s", error)
-            except (MemoryError, RuntimeError) as error:
-                if not isinstance(error, MemoryError) and "memory" not in str(error):
-                    raise
-                reasons[job.key] = "not enough memory"
-                _log.warning("failed: there is not enough memory for this run")
-            else:
+            make = functools.partial(_make_record, records, job, out, left, quiet)
+            record = attempt(make, job.key, reasons)
+            if record is not None:
                 shutil.rmtree(_place(job, out), ignore_errors=True)
                 _log.info("%s: %s", job.command.removeprefix("gpm train "), _score(record))
+
+
+def attempt(make: Callable[[], T], key: K, reasons: dict[K, str]) -> T | None:
+    """Return what is made; where it fails for a reason that others need not share, `reasons` gets it by the key."""
+    try:
+        return make()
+    except OverError:
+        reasons[key] = "interrupted; the next call resumes it"
+    except GpmError as error:
+        reasons[key] = str(error).rstrip(".")
+        _log.warning("failed: %s", error)
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "memory" not in str(error):
+            raise
+        reasons[key] = "not enough memory"
+        _log.warning("failed: there is not enough memory for this")
+    return None
+
+
+def _make_record(records: Records, job: Job, out: Path, seconds: float, quiet: bool) -> Record:
+    return records.add(job, run_job(job, out, seconds, quiet))
 
 
 def run_job(job: Job, out: Path, seconds: float, quiet: bool = False) -> Run:
     """Train, or resume an interrupted training; after so many seconds it is interrupted and saved."""
     place = _place(job, out)
     place.parent.mkdir(parents=True, exist_ok=True)
-    with _time_limit(seconds) as is_over:
-        try:
-            run = train(job.recipe, out=place, seed=job.seed, quiet=quiet, **job.options)
-        except KeyboardInterrupt:
-            if is_over.is_set():
-                raise OverError from None
-            raise
+    with time_limit(seconds):
+        run = train(job.recipe, out=place, seed=job.seed, quiet=quiet, **job.options)
     assert isinstance(run, Run)
     return run
 
 
 @contextmanager
-def _time_limit(seconds: float) -> Iterator[threading.Event]:
-    """Interrupt the main thread after some seconds, as Ctrl-C does, and set an event that tells the two apart."""
+def time_limit(seconds: float) -> Iterator[None]:
+    """Interrupt the main thread after some seconds, as Ctrl-C does, and raise `OverError` in place of its exception."""
     is_over = threading.Event()
 
     def interrupt() -> None:
@@ -131,7 +142,11 @@ def _time_limit(seconds: float) -> Iterator[threading.Event]:
     timer.daemon = True
     timer.start()
     try:
-        yield is_over
+        yield
+    except KeyboardInterrupt:
+        if is_over.is_set():
+            raise OverError from None
+        raise
     finally:
         timer.cancel()
 
@@ -142,7 +157,8 @@ def _is_begun(job: Job, out: Path) -> bool:
 
 
 def _place(job: Job, out: Path) -> Path:
-    return out / UNFINISHED / job.file.removesuffix(".json")
+    """Return the folder of a training; that of an earlier recipe is another one."""
+    return out / UNFINISHED / f"{job.file.removesuffix('.json')}-{job.digest}"
 
 
 def _score(record: Record) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+import json
 import logging
 import os
 import shutil
@@ -12,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpm.data.catalog import find_entry, has_raw
 from gpm.errors import GpmError, nearest
 from gpm.io.atomic import read_json, write_json
 from gpm.io.cache import data_root
 from gpm.reproduce import brec, complexity, interpretation, theory
 from gpm.reproduce.paper_tables import Table, read_tables
-from gpm.reproduce.records import FOLDER, Record, describe_origin
+from gpm.reproduce.records import FOLDER, Job, Record, describe_origin
+from gpm.reproduce.runner import UNFINISHED, attempt, is_at_hand, time_limit
 
 _log = logging.getLogger("gpm")
 
@@ -36,8 +38,10 @@ class Study:
     minutes: float  # about what a part takes on one core
     measure: Callable[[str, Path, Path], dict[str, Any]]  # of a part, given a folder to work in and that of the pages
     describe: Callable[[Found], list[str]]
+    basis: tuple[Any, ...] = ()  # constants that a measurement depends on
+    recipe: str = ""  # that it trains by
     draw: Callable[[Found, Path], bool] = lambda found, path: False
-    has_data: Callable[[], bool] = lambda: True
+    needs: str = ""  # file below the data root or `GPM_RAW`
 
     @property
     def command(self) -> str:
@@ -47,19 +51,26 @@ class Study:
         """The file of a record, relative to the folder of all records."""
         return f"{self.id}/{part}.json"
 
+    @property
+    def digest(self) -> str:
+        """Hash of the constants and the recipe that a measurement depends on."""
+        text = json.dumps([self.basis, Job(self.recipe).digest if self.recipe else ""], default=vars, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
     def find(self, out: Path) -> dict[str, Record]:
-        """Return the records that are there, by part."""
+        """Return the records that are there, by part; those of other constants do not count."""
         files = {part: out / FOLDER / self.file(part) for part in self.parts}
-        return {part: read_json(file) for part, file in files.items() if file.is_file()}
+        found = {part: read_json(file) for part, file in files.items() if file.is_file()}
+        return {part: record for part, record in found.items() if record.get("digest") == self.digest}
 
-
-def _has_brec() -> bool:
-    roots = [data_root(), *map(Path, filter(None, [os.environ.get("GPM_RAW")]))]
-    return any((root / brec.FILE).is_file() for root in roots)
-
-
-def _has(dataset: str) -> bool:
-    return has_raw(find_entry(dataset))
+    def lacks(self) -> str:
+        """Return which data is missing; nothing if it is all there."""
+        if self.recipe and not is_at_hand(self.recipe):
+            return f"the data is not here; see gpm data {self.recipe}"
+        roots = [data_root(), *map(Path, filter(None, [os.environ.get("GPM_RAW")]))]
+        if self.needs and not any((root / self.needs).is_file() for root in roots):
+            return f"{self.needs} is neither in {roots[0]} nor below GPM_RAW; see docs/datasets.md"
+        return ""
 
 
 STUDIES = (
@@ -67,25 +78,28 @@ STUDIES = (
         "figure-6", "Figure 6", "The patterns behind a prediction on ZINC", ("patterns",), 8,
         lambda part, folder, pages: interpretation.explain_molecule(folder, pages),
         functools.partial(interpretation.describe, name="figure-6", recipe="zinc"),
-        has_data=functools.partial(_has, "zinc"),
+        (interpretation.ON_ZINC, interpretation.MOLECULE), "zinc",
     ),
     Study(
         "figure-8", "Figure 8", "The patterns behind predictions on Computers", ("patterns",), 4,
         lambda part, folder, pages: interpretation.explain_nodes(folder, pages),
         functools.partial(interpretation.describe, name="figure-8", recipe="computers"),
-        has_data=functools.partial(_has, "computers"),
+        (interpretation.ON_COMPUTERS, interpretation.NODES), "computers",
     ),
     Study(
         "theory", "Theory", "The paper's propositions as small experiments", tuple(theory.MEASURES), 0.5,
-        lambda part, folder, pages: theory.MEASURES[part](), theory.describe, theory.draw,
+        lambda part, folder, pages: theory.MEASURES[part](), theory.describe,
+        (theory.MOST_NODES, theory.LONGEST, theory.REPEATS, brec.WALKS, brec.LEVEL, brec.DRAWS), draw=theory.draw,
     ),
     Study(
         "complexity", "Complexity", "Time against the number and length of patterns", ("inference",), 2,
-        lambda part, folder, pages: complexity.measure_complexity(), complexity.describe, complexity.draw,
+        lambda part, folder, pages: complexity.measure_complexity(), complexity.describe,
+        (complexity.NUMBERS, complexity.LENGTHS, complexity.NODES), draw=complexity.draw,
     ),
     Study(
         "brec", "BREC", "400 pairs of graphs told apart by their walks", tuple(brec.WALKS), 5,
-        lambda part, folder, pages: brec.measure_topology(part), brec.describe, has_data=_has_brec,  # type: ignore[arg-type]
+        lambda part, folder, pages: brec.measure_topology(part), brec.describe,  # type: ignore[arg-type]
+        (brec.WALKS, brec.LEVEL, brec.DRAWS), needs=brec.FILE,
     ),
 )  # fmt: skip
 
@@ -108,21 +122,27 @@ def run_studies(studies: Sequence[Study], out: Path, pages: Path, seconds: float
     """Measure the parts that have no record yet, within a time; `reasons` gets why others are missing, by study."""
     until = time.monotonic() + seconds
     for study in studies:
-        missing = [part for part in study.parts if part not in study.find(out)]
-        if missing and not study.has_data():
-            reasons[study.id] = "the data is not here"
-            continue
-        for part in missing:
-            if 60 * study.minutes > until - time.monotonic():
+        for part in [part for part in study.parts if part not in study.find(out)]:
+            left = until - time.monotonic()
+            if why := study.lacks():
+                reasons[study.id] = why
+            elif 60 * study.minutes > left:
                 reasons[study.id] = f"not within the time limit (on one core: about {study.minutes:g} minutes a part)"
-                break
-            _log.info("%s: %s", study.id, part)
-            scratch = out / "results/unfinished" / study.id
-            record = study.measure(part, scratch, pages) | {"study": study.id, "part": part, "command": study.command}
-            file = out / FOLDER / study.file(part)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            write_json(file, record | describe_origin())
-            shutil.rmtree(scratch, ignore_errors=True)
+            else:
+                _log.info("%s: %s", study.id, part)
+                attempt(functools.partial(_measure, study, part, out, pages, left), study.id, reasons)
+
+
+def _measure(study: Study, part: str, out: Path, pages: Path, seconds: float) -> None:
+    """Measure a part and write its record."""
+    scratch = out / UNFINISHED / f"{study.id}-{study.digest}"
+    with time_limit(seconds):
+        record = study.measure(part, scratch, pages)
+    file = out / FOLDER / study.file(part)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    origin = {"study": study.id, "part": part, "command": study.command, "digest": study.digest} | describe_origin()
+    write_json(file, record | origin)
+    shutil.rmtree(scratch, ignore_errors=True)
 
 
 def describe_study(study: Study, out: Path, pages: Path, reason: str) -> str:

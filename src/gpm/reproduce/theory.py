@@ -57,7 +57,7 @@ def fingerprint_walks(graph: nx.Graph, root: int, longest: int) -> list[int]:
     distributions that differ are different polynomials in these numbers, so their fingerprints differ but for a chance
     of about `longest` in 2^61.
     """
-    random = np.random.default_rng(7).integers(1, PRIME, (longest + 1, graph.number_of_nodes()), dtype=np.int64)
+    random = np.random.default_rng(7).integers(1, PRIME, (longest + 1, longest + 1), dtype=np.int64)
     factor = [[int(value) for value in row] for row in random]
     inverse = {degree: pow(degree, -1, PRIME) for degree in range(1, graph.number_of_nodes())}
     state: dict[tuple[tuple[int, ...], int], int] = {

@@ -46,6 +46,9 @@ def baseline_config(config: Config, recipe: Recipe, model: Any, data: TaskData) 
     if recipe.given is not None:
         usual = {**declared(ModelOptions), **declared(PatternOptions)}
         config = config.with_(**{name: default_of(entry) for name, (entry, _) in usual.items()} | given)
+    elif recipe.auto:
+        usual_config, left_open = Config(), recipe.left_open(data.level) - set(given)
+        config = config.with_(**{name: getattr(usual_config, name) for name in left_open})
     return fill_baseline(config.with_(model=model, adapt="none", descriptors=False), given, data)
 
 

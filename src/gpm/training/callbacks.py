@@ -147,7 +147,7 @@ class History(Resumed):
 
 
 class KeepBest(Resumed):
-    """Calls `save` with the model whenever the metric of a split is better than ever before.
+    """Calls `save` with the model whenever the metric of a split is better than ever before, or after every epoch.
 
     Of epochs with the same metric, the one with the lowest loss on the split is better. Epoch 0 is a model whose linear
     part is fitted before training; other models have none.
@@ -155,8 +155,10 @@ class KeepBest(Resumed):
 
     kept = ("best", "epoch", "loss")
 
-    def __init__(self, metric: str, save: Callable[[torch.nn.Module], None], part: str = "val") -> None:
-        self.metric, self.save, self.part = f"{part}_{metric}", save, part
+    def __init__(
+        self, metric: str, save: Callable[[torch.nn.Module], None], part: str = "val", always: bool = False
+    ) -> None:
+        self.metric, self.save, self.part, self.always = f"{part}_{metric}", save, part, always
         self.sign = 1 if METRICS[metric].larger else -1
         self.best, self.loss = -float("inf"), -float("inf")
         self.epoch: int | None = None
@@ -180,7 +182,7 @@ class KeepBest(Resumed):
 
     def _compare(self, scores: dict[str, float], epoch: int, pl_module: pl.LightningModule) -> None:
         value, loss = scores[self.metric] * self.sign, scores[f"{self.part}_loss"]
-        if value > self.best or (value == self.best and loss < self.loss):
+        if self.always or value > self.best or (value == self.best and loss < self.loss):
             self.best, self.epoch, self.loss = value, epoch, loss
             assert isinstance(pl_module, Learner)
             if pl_module.trainer.is_global_zero:

@@ -187,8 +187,9 @@ def _train(job: Job, training: Training, predictor: Predicts, saved: bool) -> Tr
     config, folder, world, metric = job.config, job.folder, job.world, selection_metric(job.config)
     learner = training.make_learner(predictor, world, job.workers, job.strategy == "fsdp")
     history, state = History(folder / HISTORY), SaveState(folder / STATE, world)
-    best = KeepBest(metric, lambda model: save_weights(model, folder / WEIGHTS))
-    other = KeepBest(metric, lambda model: save_weights(model, folder / OTHER), "other")
+    last = config.select == "last"
+    best = KeepBest(metric, lambda model: save_weights(model, folder / WEIGHTS), always=last)
+    other = KeepBest(metric, lambda model: save_weights(model, folder / OTHER), "other", last)
     keep = [best, other] if isinstance(training.split, DomainSplit) else [best]
     with calm(), steady_threads() if config.model == "gpm" else nullcontext():
         trainer = make_trainer(

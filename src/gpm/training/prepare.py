@@ -133,8 +133,8 @@ def settle_options(config: Config, data: TaskData) -> Config:
 
 
 def selection_metric(config: Config) -> str:
-    """Return the validation figure by which the epoch is chosen."""
-    return config.metric if config.select == "metric" else "loss"
+    """Return the validation figure by which the epoch is chosen, and a training stops early."""
+    return "loss" if config.select == "loss" else config.metric
 
 
 def draw_split(data: TaskData, config: Config) -> Split:

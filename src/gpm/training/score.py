@@ -135,10 +135,11 @@ def score_run(job: Job, run: Run, trained: Trained, logits: dict[str, torch.Tens
 def _make_result(job: Job, run: Run, trained: Trained, scores: dict[str, dict[str, float]]) -> dict[str, Any]:
     config, rows = run.config, trained.rows
     used = f", with {config.pool} patterns" if config.model == "gpm" else ""
+    chosen = "last epoch" if config.select == "last" else f"epoch chosen by validation {config.select}"
     content: dict[str, Any] = {
         "data": run.data.title, "task": run.data.level, "model": config.model, "metric": config.metric,
         "val": scores["val"], "test": scores["test"], "seed": config.seed,
-        "protocol": f"split {run.split.name}; epoch chosen by validation {config.select}; test read once{used}",
+        "protocol": f"split {run.split.name}; {chosen}; test read once{used}",
         "split_digest": run.split.digest, "best_epoch": trained.best_epoch, "epochs": len(rows),
         "train_seconds": rows[-1]["seconds"], "ranks": job.world.size, "workers": job.workers,
         "time_shares": trained.times.shares(), "seconds_per_step": round(trained.times.per_step, 6),

@@ -40,7 +40,7 @@ def _fit(bench: Bench, give_up: Any = lambda epoch, value: "", stop: Stop | None
     return course
 
 
-@pytest.mark.parametrize("select", ["metric", "loss"])
+@pytest.mark.parametrize("select", ["metric", "loss", "last"])
 def test_the_figure_is_that_of_the_epoch_which_training_keeps(tmp_path: Path, select: str) -> None:
     course = _fit(_bench(), select=select, epochs=5, lr=0.02)
     train(make_graph(), out=tmp_path / "run", quiet=True, device="cpu", **OPTIONS | {"epochs": 5, "lr": 0.02})

@@ -13,12 +13,18 @@ from gpm.config import Config
 from gpm.errors import GpmError
 from gpm.io.yaml_files import OPTIONS_BYTES, parse_yaml
 
-# All options that may be chosen from the data, see `gpm.training.auto_options`.
-CHOSEN = frozenset({
-    "average", "batch", "decay", "descriptors", "dropout", "epoch_steps", "epochs", "expected", "feature_dropout",
-    "features", "labels", "linear", "lr", "neighbourhoods", "path", "patience", "patterns", "pe", "pe_dim", "position",
-    "readout", "schedule", "select", "structure", "warmup",
-})  # fmt: skip
+_TRAINING = {"average", "batch", "decay", "dropout", "epoch_steps", "epochs", "lr", "patience", "schedule", "warmup"}
+# Options that may be chosen from the data, by task, see `gpm.training.auto_options`.
+CHOSEN = {
+    "node": frozenset(_TRAINING | {
+        "expected", "feature_dropout", "labels", "linear", "position", "select", "structure",
+    }),
+    "link": frozenset(_TRAINING | {"expected", "feature_dropout", "features", "patterns", "structure"}),
+    "graph": frozenset(_TRAINING | {
+        "descriptors", "expected", "features", "linear", "neighbourhoods", "path", "pe", "pe_dim", "readout",
+        "structure",
+    }),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -38,14 +44,18 @@ class Recipe:
     changed: list[str] = field(default_factory=list)  # options that the user changed
     given: list[str] | None = None  # without a recipe, options that the user gave; the others were chosen
 
+    def left_open(self, level: str) -> frozenset[str]:
+        """Return the options that are chosen from the data, unless the user gives them."""
+        return CHOSEN[level] - set(self.stated) if self.auto else frozenset()
+
     def states(self) -> dict[str, Any]:
         """Return the options that the recipe states, with their values."""
         return {name: getattr(self.config, name) for name in self.stated}
 
     @property
     def digest(self) -> str:
-        """Hash of what the recipe states, by which a figure knows that it is of the recipe as it is today."""
-        stated = json.dumps([self.states(), self.auto], sort_keys=True)
+        """Hash of what a training by the recipe depends on: a figure of another one is not of the recipe as it is."""
+        stated = json.dumps([self.states(), self.auto, self.paper, self.paper_code], sort_keys=True)
         return hashlib.sha256(stated.encode()).hexdigest()[:12]
 
     def facts(self) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class Follow(Callback):
     """Notes the best epoch, and ends the trial when it diverges or `give_up(epoch, value)` returns a reason to."""
 
     def __init__(self, config: Config, course: Course, give_up: Callable[[int, float], str], stop: Stop) -> None:
-        self.metric, self.select = config.metric, selection_metric(config)
+        self.metric, self.select, self.last = config.metric, selection_metric(config), config.select == "last"
         self.course, self.give_up, self.stop = course, give_up, stop
         self._best = (-math.inf, -math.inf)
 
@@ -59,7 +59,7 @@ class Follow(Callback):
         else:
             sign = 1 if METRICS[self.select].larger else -1
             rank = sign * scores[f"val_{self.select}"], -scores["val_loss"]  # as KeepBest compares epochs
-            if rank > self._best:
+            if self.last or rank > self._best:
                 self._best, course.value, course.epoch = rank, scores[f"val_{self.metric}"], epoch
             assert course.value is not None
             course.why = self.give_up(epoch, course.value) if epoch < (trainer.max_epochs or 0) else ""
