@@ -68,7 +68,7 @@ def describe_recipes() -> str:
 
 
 def _is_rival(row: Ours) -> bool:
-    return row.options.get("model", "gpm") != "gpm" and "protocol" not in row.options
+    return row.model != "gpm" and "protocol" not in row.options
 
 
 def _describe_recipe(title: str, found: list[Result], networks: list[list[Result]], published: Any) -> str:

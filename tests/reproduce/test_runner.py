@@ -45,6 +45,8 @@ def test_runs_that_several_tables_ask_for_are_listed_once_the_cheapest_first() -
         True
     ]
     assert {job.recipe for job in list_jobs([TOY], 1, ["motifs"])} == {"motifs"}
+    rows = replace(TOY, ours=(*TOY.ours, Ours("GCN", {"model": "gcn"})))
+    assert [job.options for job in list_jobs([rows], 1, ["motifs"], ["gcn"])] == [{"model": "gcn"}]
 
 
 def test_a_run_is_kept_as_a_record_and_not_made_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

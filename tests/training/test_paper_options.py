@@ -105,8 +105,8 @@ def test_a_recipe_is_shown_beside_the_paper(capsys: pytest.CaptureFixture[str]) 
     assert main(["recipes", "imdb-b"]) == 0
     lines = capsys.readouterr().out.splitlines()
     shown = {line[4:].split()[0]: line for line in lines if re.match(r"  [* ] \w", line)}
-    assert re.match(r"  \* batch +64 +1024$", shown["batch"])
-    assert re.match(r"    pe_dim +8$", shown["pe_dim"])
+    assert re.match(r"  \* batch +auto +1024$", shown["batch"])
+    assert re.match(r"  \* pe_dim +auto +8$", shown["pe_dim"])
     assert re.match(r"  \* width +64 +256$", shown["width"])
 
 

@@ -12,6 +12,7 @@ def reproduce(
     budget: str = "30m",
     seeds: int = 3,
     only: str = "",
+    models: str = "",
     out: Path = Path("reproduction"),
     list: bool = False,  # noqa: A002 - the name of the flag
     quiet: bool = False,
@@ -22,7 +23,8 @@ def reproduce(
         tables: Tables, figures and studies, such as 8 table-9 figure-7 brec. Default: all; see --list.
         budget: Time limit, such as 30m or 2h. The same command resumes what is missing.
         seeds: Number of seeds, from 0.
-        only: Recipes to run, such as blog,flickr-s; no studies. Default: all.
+        only: Recipes to run, such as blog,flickr-s, and no studies. Default: all.
+        models: Models to run, such as gpm,gcn. Default: all.
         out: Folder for the records (results/reproduce) and the pages (docs/results).
         list: List the tables and studies, their runs and their cost, and run nothing.
         quiet: Show no progress bar.
@@ -35,15 +37,19 @@ def reproduce(
 
     chosen, studies = choose(tables)
     recipes = dict.fromkeys(column.recipe for table in chosen for column in table.columns if column.recipe)
-    named = [name.strip() for name in only.split(",") if name.strip()]
+    named, kinds = (_split(text) for text in (only, models))
     if named and not recipes:
         raise GpmError("--only names recipes of tables, but no table was asked for; leave it out.")
     for name in named:
         if name not in recipes:
             raise GpmError(f"No table has the recipe {name!r}.{nearest(name, recipes)} Recipes: {', '.join(recipes)}.")
+    known = dict.fromkeys(row.model for table in chosen for row in table.ours)
+    for name in kinds:
+        if name not in known:
+            raise GpmError(f"No table has the model {name!r}.{nearest(name, known)} Models: {', '.join(known)}.")
     if not 1 <= seeds <= MOST_SEEDS:
         raise GpmError(f"--seeds must lie between 1 and {MOST_SEEDS}, got {seeds}.")
-    jobs, studies = list_jobs(chosen, seeds, named), [] if named else studies
+    jobs, studies = list_jobs(chosen, seeds, named, kinds), [] if named or kinds else studies
     until = time.monotonic() + parse_time(budget)
     if list:
         _list(chosen, jobs, studies, out)
@@ -64,6 +70,10 @@ def reproduce(
     for study in studies:
         complete, why = len(study.find(out)), f" ({missing[study.id]})" if study.id in missing else ""
         print(f"{study.id}: {complete} of {len(study.parts)} parts are complete{why}")
+
+
+def _split(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _list(tables: Any, jobs: Any, studies: Any, out: Path) -> None:

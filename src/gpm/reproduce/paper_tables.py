@@ -55,6 +55,10 @@ class Ours:
     cost: float = 1.0  # of a run, in units of the recipe's
     drawn: bool = True  # in the figure of its table
 
+    @property
+    def model(self) -> str:
+        return str(self.options.get("model", "gpm"))
+
 
 @dataclass(frozen=True)
 class Table:

@@ -45,7 +45,7 @@ class Job:
         Another model and a preset have options of their own, not those of the recipe; what a recipe leaves open may be
         any value: such options are kept.
         """
-        is_network = row.options.get("model", "gpm") != "gpm"
+        is_network = row.model != "gpm"
         options = (table.networks | column.networks if is_network else table.base | column.options) | row.options
         if not is_network and "preset" not in options:
             recipe = _recipe_of(column.recipe)

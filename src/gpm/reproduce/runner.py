@@ -36,7 +36,7 @@ class OverError(Exception):
     """The time limit is reached; the state of the training is saved."""
 
 
-def list_jobs(tables: Sequence[Table], seeds: int, only: Sequence[str] = ()) -> list[Job]:
+def list_jobs(tables: Sequence[Table], seeds: int, only: Sequence[str] = (), models: Sequence[str] = ()) -> list[Job]:
     """Return the runs that tables ask for, each once: comparisons before ablations, of each the cheapest first.
 
     A run that several tables ask for measures what any of them shows.
@@ -45,7 +45,7 @@ def list_jobs(tables: Sequence[Table], seeds: int, only: Sequence[str] = ()) -> 
     for table in tables:
         for column in table.columns:
             for row in table.ours:
-                if not column.recipe or (only and column.recipe not in only):
+                if not column.recipe or (only and column.recipe not in only) or (models and row.model not in models):
                     continue
                 for seed in range(column.seeds or seeds):
                     job = Job.of(table, column, row, seed)
