@@ -40,7 +40,8 @@ def _draw_rows(table: Table, cells: Cells, path: Path) -> None:
     }
     with new_axes(path) as axis:
         draw_lines(axis, lines)
-        axis.set(xlabel=table.axis, ylabel=table.title, xticks=[column.at for column in table.columns])
+        axis.set(xlabel=table.axis, ylabel=f"{table.title} (%)", xticks=[column.at for column in table.columns])
+        axis.set_ylim(0, 103)
 
 
 def _draw_sizes(table: Table, cells: Cells, path: Path) -> None:

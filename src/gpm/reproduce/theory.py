@@ -243,6 +243,6 @@ def draw(found: Mapping[str, Mapping[str, Any]], path: Path) -> bool:
     record = found["neighbourhoods"]
     with new_axes(path) as axis:
         points = [(length, [100 * told / record["rooted"]]) for length, told in enumerate(record["told"])]
-        draw_lines(axis, {"exact distribution of anonymous walks": points})
+        draw_lines(axis, {"exact distribution of anonymous walks": points}, legend=False)
         axis.set(xlabel="steps of a walk", ylabel="starts told apart (%)")
     return True
