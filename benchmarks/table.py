@@ -50,7 +50,7 @@ def describe_recipes() -> str:
         cells, paper = find_cells(table, records), table.published("GPM")
         assert paper is not None
         for column, published in zip(table.columns, paper.cells, strict=True):
-            if found := cells[table.ours[0].name, column.title]:
+            if column.recipe != "random" and (found := cells[table.ours[0].name, column.title]):
                 networks = [cells[row.name, column.title] for row in table.ours if _is_rival(row)]
                 lines.append(
                     _describe_recipe(column.title, found, networks, published if table.ours[0].beside else None)
