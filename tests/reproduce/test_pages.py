@@ -88,7 +88,7 @@ def test_the_command_runs_what_is_missing_and_writes_the_pages(
     [
         (["6"], "'6' is not among what is reproduced."),
         (["--only", "blogg"], "No table has the recipe 'blogg'. Did you mean 'blog'?"),
-        (["brec", "--only", "blog"], "--only names recipes of tables, but no table was asked for; leave it out."),
+        (["brec", "--only", "blog"], "--only and --models choose runs of tables, but no table was asked for"),
         (["--models", "gcm"], "No table has the model 'gcm'. Did you mean 'gpm'?"),
         (["--seeds", "0"], "--seeds must lie between 1 and 10, got 0."),
         (["--budget", "soon"], "must be written as 45s, 30m, 2h or 1h30m, got 'soon'."),

@@ -38,8 +38,8 @@ def reproduce(
     chosen, studies = choose(tables)
     recipes = dict.fromkeys(column.recipe for table in chosen for column in table.columns if column.recipe)
     named, kinds = (_split(text) for text in (only, models))
-    if named and not recipes:
-        raise GpmError("--only names recipes of tables, but no table was asked for; leave it out.")
+    if (named or kinds) and not chosen:
+        raise GpmError("--only and --models choose runs of tables, but no table was asked for; leave them out.")
     for name in named:
         if name not in recipes:
             raise GpmError(f"No table has the recipe {name!r}.{nearest(name, recipes)} Recipes: {', '.join(recipes)}.")

@@ -153,7 +153,8 @@ def describe_study(study: Study, out: Path, pages: Path, reason: str) -> str:
     lines += [f"![{study.title}]({study.id}.svg)", ""] if is_drawn else []
     lines += study.describe(found)
     if missing := [part for part in study.parts if part not in found]:
-        lines += ["", f"Not measured: {', '.join(missing)}. {reason.capitalize() or 'Not asked for'}."]
+        why = reason[:1].upper() + reason[1:] or "Not asked for"
+        lines += ["", f"Not measured: {', '.join(missing)}. {why}."]
     origins = sorted({(record["commit"], record["date"]) for record in found.values()})
     if origins:
         listed = ", ".join(f"{commit} ({date})" for commit, date in origins)
