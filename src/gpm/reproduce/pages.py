@@ -43,18 +43,19 @@ def write_pages(out: Path, reasons: Reasons, reasons_of_studies: Mapping[str, st
     for table in read_tables():
         cells = find_cells(table, records)
         is_drawn = draw(table, cells, out / FOLDER / f"{table.id}.svg")
-        write_text(out / FOLDER / f"{table.id}.md", describe_table(table, cells, reasons, is_drawn))
+        _write_page(out / FOLDER / f"{table.id}.md", describe_table(table, cells, reasons, is_drawn))
     for study in STUDIES:
         page = describe_study(study, out, out / FOLDER, reasons_of_studies.get(study.id, ""))
-        write_text(out / FOLDER / f"{study.id}.md", page)
+        _write_page(out / FOLDER / f"{study.id}.md", page)
     index = out / FOLDER / "index.md"
-    write_text(index, _keep_links(describe_index(records, out), index.parent))
+    _write_page(index, describe_index(records, out))
     return index
 
 
-def _keep_links(text: str, folder: Path) -> str:
-    """Return text whose links to pages that are not there are plain words: the docs are not part of a wheel."""
-    return re.sub(r"\[([^]]*)\]\(([^)]*)\)", lambda link: link[0] if (folder / link[2]).is_file() else link[1], text)
+def _write_page(path: Path, text: str) -> None:
+    """Write a page; links to pages of the docs that are not there are plain words, as the docs are not in a wheel."""
+    link = re.compile(r"\[([^]]*)\]\((\.\./[^)]*)\)")
+    write_text(path, link.sub(lambda found: found[0] if (path.parent / found[2]).is_file() else found[1], text))
 
 
 def find_cells(table: Table, records: Records) -> dict[tuple[str, str], list[Record]]:
