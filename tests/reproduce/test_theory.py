@@ -58,7 +58,7 @@ def test_the_page_and_its_figure_come_from_the_records(tmp_path: Path) -> None:
     assert not theory.draw({}, tmp_path / "none.svg")
 
 
-def test_time_is_measured_for_every_number_and_length(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_is_measured_for_every_number_and_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from gpm.reproduce import complexity
 
     monkeypatch.setattr(complexity, "NUMBERS", (8, 16))
@@ -70,3 +70,5 @@ def test_time_is_measured_for_every_number_and_length(monkeypatch: pytest.Monkey
     assert min(time for _, time in found["numbers"] + found["lengths"]) > 0
     assert "| patterns of length 8 | 8 | 16 |" in complexity.describe({"inference": found})
     assert exponents([[1, 2.0], [2, 8.0]]) == [2.0]
+    assert complexity.draw({"inference": found}, tmp_path / "cost.svg")
+    assert "milliseconds per node" in (tmp_path / "cost.svg").read_text(encoding="utf-8")

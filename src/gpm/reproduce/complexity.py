@@ -91,4 +91,6 @@ def draw(found: Mapping[str, Mapping[str, Any]], path: Path) -> bool:
         for axis, key, name in zip(axes, ("numbers", "lengths"), ("patterns", "length of a pattern"), strict=True):
             draw_lines(axis, {"measured": [(x, [y]) for x, y in record[key]]}, legend=False)
             axis.set(xscale="log", yscale="log", xlabel=name, ylabel="milliseconds per node")
+            axis.set_xticks([x for x, _ in record[key]], [str(x) for x, _ in record[key]])
+            axis.minorticks_off()
     return True
