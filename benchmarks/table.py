@@ -73,7 +73,7 @@ def _is_rival(row: Ours) -> bool:
 
 def _describe_recipe(title: str, found: list[Result], networks: list[list[Result]], published: Any) -> str:
     metric = METRICS[found[0]["metric"]]
-    rivals = [(statistics.fmean(measure(each, "test")), each) for each in networks if len(each) >= len(found)]
+    rivals = [(statistics.fmean(measure(each, "test")), each) for each in networks if each]
     best = (max if metric.larger else min)(rivals, key=lambda rival: rival[0], default=None)
     other = "" if best is None else f"{best[1][0]['model'].upper()} {show_records(best[1], 'test')}"
     seconds = statistics.fmean(record["train_seconds"] for record in found)
