@@ -24,6 +24,12 @@ def _toy(measured: list[str], minutes: float = 0.0) -> Study:
     )  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def _no_raw_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("GPM_RAW", raising=False)
+    monkeypatch.setenv("GPM_DATA", str(tmp_path / "data"))
+
+
 def test_tables_and_studies_are_chosen_by_name() -> None:
     tables, studies = choose(["9,table-1", "Figure 7", "BREC"])
     assert [table.name for table in tables] == ["Table 9", "Table 1", "Figure 7"]
