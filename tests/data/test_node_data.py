@@ -233,3 +233,12 @@ def test_a_saved_graph_goes_before_a_dataset_of_its_name(tmp_path: Path, monkeyp
     Path("cora").mkdir()
     Path("motifs").mkdir()  # a folder that is no graph
     assert load_node_data("motifs").graph.num_nodes == 2120
+
+
+@pytest.mark.needs("Splits")
+def test_a_split_that_was_published_apart_is_taken_on_request(raw_files: Path) -> None:
+    data = load_node_data("photo")
+    public = data.make_split(0, "public")
+    assert public.digest == data.make_split(1, "public").digest
+    assert sum(map(len, (public.train, public.val, public.test))) == data.graph.num_nodes
+    assert data.make_split(0).name.startswith("random 60/20/20")

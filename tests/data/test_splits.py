@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from gpm.data.splits import (
     own_split,
     parse_fractions,
     random_split,
+    read_ids,
 )
 
 _SHARES = st.tuples(st.integers(10, 80), st.integers(5, 15)).map(lambda ab: f"{ab[0]}/{ab[1]}/{100 - sum(ab)}")
@@ -246,3 +248,28 @@ def test_wrong_masks_get_a_sentence() -> None:
         Masks(rows[:, :2], rows[:, :3], rows[:, 0])
     with pytest.raises(GpmError, match="Instance 0 occurs twice in the split 'given'"):
         own_split(Masks(rows[:, 0], rows[:, 0], rows[:, 1]), 0, "given")
+
+
+def test_a_published_split_is_read_by_its_ids(tmp_path: Path) -> None:
+    path = tmp_path / "split.npz"
+    np.savez(path, train=np.array([4, 0]), valid=np.array([2]), test=np.array([1, 5]))
+    split = own_split(read_ids(path, 6), seed=7, default="public")
+    assert (split.train.tolist(), split.val.tolist(), split.test.tolist()) == ([0, 4], [2], [1, 5])
+    assert split.name == "public"
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        {"train": [0], "valid": [1]},
+        {"train": [0], "valid": [0], "test": [1]},
+        {"train": [9], "valid": [1], "test": [2]},
+        {"train": [], "valid": [1], "test": [2]},
+    ],
+    ids=["lacks-test", "overlap", "outside", "empty"],
+)
+def test_a_damaged_published_split_is_refused_by_name(tmp_path: Path, ids: dict) -> None:
+    path = tmp_path / "split.npz"
+    np.savez(path, **{name: np.array(values, dtype=np.int64) for name, values in ids.items()})
+    with pytest.raises(GpmError, match=re.escape(str(path))):
+        read_ids(path, 6)

@@ -35,6 +35,7 @@ class Entry:
     graphs: int = 0  # in a collection
     classes: tuple[str, ...] = ()  # names of the classes, in order; empty if they have numbers only
     copies: int = 0  # each published graph comes as so many copies with permuted nodes; 0: as it is
+    ids: str = ""  # file below the data root or `GPM_RAW` with a split that was published apart from the data
 
     def option(self, name: str) -> str:
         """Return one of the options as text."""
@@ -119,9 +120,9 @@ CATALOG = {
     "cora": _named("Cora", "Planetoid", "Cora", 2708, "public"),
     "citeseer": _named("CiteSeer", "Planetoid", "CiteSeer", 3327, "public"),
     "pubmed": _named("PubMed", "Planetoid", "PubMed", 19717, "public"),
-    "computers": _named("Computers", "Amazon", "Computers", 13752, "60/20/20"),
-    "photo": _named("Photo", "Amazon", "Photo", 7650, "60/20/20"),
-    "cs": _named("CS", "Coauthor", "CS", 18333, "60/20/20"),
+    "computers": _named("Computers", "Amazon", "Computers", 13752, "60/20/20", ids="Splits/amazon-computer_split.npz"),
+    "photo": _named("Photo", "Amazon", "Photo", 7650, "60/20/20", ids="Splits/amazon-photo_split.npz"),
+    "cs": _named("CS", "Coauthor", "CS", 18333, "60/20/20", ids="Splits/coauthor-cs_split.npz"),
     "physics": _named("Physics", "Coauthor", "Physics", 34493, "60/20/20"),
     "corafull": Entry("CoraFull", "CoraFull", "CoraFull", raw="CoraFull/cora", nodes=19793),
     "wikics": Entry("WikiCS", "WikiCS", "WikiCS", (("is_undirected", True),), "WikiCS", 11701, split="public"),
@@ -220,13 +221,22 @@ def find_named(source: object) -> Entry | None:
     return None if path.is_file() or (path / HEADER).exists() else entry
 
 
+def _roots() -> list[Path]:
+    return [data_root(), *map(Path, filter(None, [os.environ.get("GPM_RAW")]))]
+
+
 def has_raw(entry: Entry) -> bool:
     """Check whether raw files are in the data root or below `GPM_RAW`."""
-    roots = [data_root(), *map(Path, filter(None, [os.environ.get("GPM_RAW")]))]
     if entry.loader == "file":
-        return any((root / entry.raw / entry.option("file")).is_file() for root in roots)
-    folders = [root / entry.raw / "raw" for root in roots]
+        return any((root / entry.raw / entry.option("file")).is_file() for root in _roots())
+    folders = [root / entry.raw / "raw" for root in _roots()]
     return any(folder.is_dir() and any(folder.iterdir()) for folder in folders)
+
+
+def find_ids(entry: Entry) -> Path | None:
+    """Return the file with the published split of a dataset whose data has none; None if it is not there."""
+    files = (root / entry.ids for root in _roots())
+    return next((file for file in files if entry.ids and file.is_file()), None)
 
 
 def is_stored(folder: Path) -> bool:

@@ -6,12 +6,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from gpm.data.catalog import Entry, find_named, spell
+from gpm.data.catalog import Entry, find_ids, find_named, spell
 from gpm.data.graph_files import PYG_FILES, graph_of, load_graph, read_pyg
 from gpm.data.labels import are_classes, guess_metric, read_labels, warn_of_new_classes
 from gpm.data.named_datasets import load_dataset
 from gpm.data.ogb import load_ogb
-from gpm.data.splits import OWN, PARTS, Masks, Protocol, Split, is_labelled, own_split, random_split, share_masks
+from gpm.data.splits import (
+    OWN,
+    PARTS,
+    Masks,
+    Protocol,
+    Split,
+    is_labelled,
+    own_split,
+    random_split,
+    read_ids,
+    share_masks,
+)  # fmt: skip
 from gpm.data.synthetic import neighbour_trees, planted_fraud, planted_motifs
 from gpm.data.tables.inputs import title_of
 from gpm.data.task_data import TaskData
@@ -41,8 +52,10 @@ class NodeData(TaskData):
         if kind not in OWN:
             return random_split(self.labels, kind, seed, self.stratify and are_classes(self.labels))
         if self.masks is None:
-            raise GpmError(f"{self.title} has no {kind} split; ask for shares such as '{DEFAULT_SPLIT}'.")
-        split = own_split(self.masks, seed, self.split)
+            entry = find_named(self.title) if self.named else None
+            file = f" put {entry.ids} below GPM_RAW or GPM_DATA, or" if entry and entry.ids else ""
+            raise GpmError(f"{self.title} has no {kind} split;{file} ask for shares such as '{DEFAULT_SPLIT}'.")
+        split = own_split(self.masks, seed, "public" if self.named else self.split)
         warn_of_new_classes(self.labels, split, self.title)
         return split
 
@@ -120,5 +133,7 @@ def _open(name: str, entry: Entry) -> tuple[Graph, Masks | None]:
     dataset = load_dataset(name)
     if len(dataset) > 1:
         return Graph.from_pyg(list(dataset)), None
-    masks = find_masks(dataset[0]) if entry.split == "public" else None  # Karate Club has a mask, which nobody uses
-    return Graph.from_pyg(dataset[0]), masks
+    graph = Graph.from_pyg(dataset[0])
+    if file := find_ids(entry):
+        return graph, read_ids(file, graph.num_nodes)
+    return graph, find_masks(dataset[0]) if entry.split == "public" else None  # nobody uses the mask of Karate Club

@@ -274,6 +274,20 @@ def as_masks(part: NDArray | None) -> Masks | None:
     return Masks(*masks)
 
 
+def read_ids(path: Path, count: int) -> Masks:
+    """Read a published split of so many instances: an `.npz` file with the ids of `train`, `valid` and `test`."""
+    masks = np.zeros((3, count), dtype=np.bool_)
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            for mask, name in zip(masks, ("train", "valid", "test"), strict=True):
+                mask[stored[name]] = True
+    except Exception as error:  # whatever a damaged archive makes its readers raise
+        raise GpmError(f"{path} is not a split of {count:,} instances ({error}); replace or remove it.") from None
+    if (masks.sum(0) > 1).any() or not masks.any(1).all():
+        raise GpmError(f"{path}: train, valid and test overlap, or one is empty; replace or remove the file.")
+    return Masks(*masks)
+
+
 def own_split(masks: Masks, seed: int, default: str) -> Split:
     """Return the split of a seed that comes with the data: of S splits, number `seed % S`.
 
