@@ -172,6 +172,7 @@ def test_published_sizes(name: str, nodes: int, edges: int, features: int, class
 
 
 _FURTHER = [  # name, raw folder; published nodes, edges once they go both ways, features, classes, labelled nodes
+    ("deezer-artists", "DeezerEurope", 28281, 185504, 31241, 2, 28281),
     ("reed98", "LINKXDataset/reed98", 962, 37624, 745, 2, 865),
     ("airports-europe", "Airports/europe", 399, 11988, 0, 4, 399),
     ("polblogs", "NetworkFiles", 1490, 33430, 0, 2, 1490),

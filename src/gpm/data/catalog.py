@@ -35,7 +35,8 @@ class Entry:
     graphs: int = 0  # in a collection
     classes: tuple[str, ...] = ()  # names of the classes, in order; empty if they have numbers only
     copies: int = 0  # each published graph comes as so many copies with permuted nodes; 0: as it is
-    ids: str = ""  # file below the data root or `GPM_RAW` with a split that was published apart from the data
+    ids: str = ""  # file with a split that was published apart from the data, see `find_file`
+    features: str = ""  # file with a sparse matrix of SciPy, in place of the features that the loader reads
 
     def option(self, name: str) -> str:
         """Return one of the options as text."""
@@ -132,6 +133,15 @@ CATALOG = {
     "flickr-s": _named("Flickr-S", "AttributedGraphDataset", "Flickr", 7575, "50/25/25", folder="flickr"),
     "flickr": Entry("Flickr", "Flickr", "Flickr", raw="Flickr", nodes=89250, split="public"),
     "deezer": Entry("Deezer", "DeezerEurope", "DeezerEurope", raw="DeezerEurope", nodes=28281, split="50/25/25"),
+    "deezer-artists": Entry(
+        "Deezer, all artists",
+        "DeezerEurope",
+        "DeezerEurope",
+        raw="DeezerEurope",
+        nodes=28281,
+        split="50/25/25",
+        features="DeezerEurope/multihot_csr.npz",
+    ),
     "actor": Entry("Actor", "Actor", "Actor", raw="Actor", nodes=7600, undirected=True, split="public"),
     "chameleon": _wikipedia("Chameleon", 2277),
     "squirrel": _wikipedia("Squirrel", 5201),
@@ -228,15 +238,16 @@ def _roots() -> list[Path]:
 def has_raw(entry: Entry) -> bool:
     """Check whether raw files are in the data root or below `GPM_RAW`."""
     if entry.loader == "file":
-        return any((root / entry.raw / entry.option("file")).is_file() for root in _roots())
+        return find_file(f"{entry.raw}/{entry.option('file')}") is not None
     folders = [root / entry.raw / "raw" for root in _roots()]
-    return any(folder.is_dir() and any(folder.iterdir()) for folder in folders)
+    has_features = not entry.features or find_file(entry.features) is not None
+    return has_features and any(folder.is_dir() and any(folder.iterdir()) for folder in folders)
 
 
-def find_ids(entry: Entry) -> Path | None:
-    """Return the file with the published split of a dataset whose data has none; None if it is not there."""
-    files = (root / entry.ids for root in _roots())
-    return next((file for file in files if entry.ids and file.is_file()), None)
+def find_file(name: str) -> Path | None:
+    """Return a file below the data root or `GPM_RAW`; None if it is in neither."""
+    files = (root / name for root in _roots())
+    return next((file for file in files if file.is_file()), None)
 
 
 def is_stored(folder: Path) -> bool:

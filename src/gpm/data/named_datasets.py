@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpm.data.catalog import Entry, copy_raw, find_compact, find_entry
+from gpm.data.catalog import Entry, copy_raw, find_compact, find_entry, find_file
 from gpm.data.network_files import join_types, read_network
 from gpm.data.ogb import load_ogb, load_ogb_links, to_pyg
 from gpm.data.smiles import find_scaffolds
@@ -121,6 +121,8 @@ def _load(entry: Entry) -> Any:
     }
     if entry.loader in own:
         return [own[entry.loader]()]
+    if entry.features:
+        return [_replace_features(_load_pyg(entry)[0], entry)]
     compact = find_compact(entry)
     return read_compact(compact).to_pyg() if compact else _load_pyg(entry)
 
@@ -140,6 +142,21 @@ def _load_file(entry: Entry) -> Any:
 def _without_features(data: Any) -> Any:
     data.num_nodes = data.num_nodes  # which PyG else counts by the features
     data.x = None
+    return data
+
+
+def _replace_features(data: Any, entry: Entry) -> Any:
+    import torch
+    from scipy.sparse import load_npz
+
+    if (file := find_file(entry.features)) is None:
+        raise GpmError(f"{entry.title} cannot be downloaded; put {entry.features} below GPM_DATA or GPM_RAW.")
+    matrix = load_npz(file).tocsr()
+    starts, columns = (torch.from_numpy(part.astype(np.int64)) for part in (matrix.indptr, matrix.indices))
+    values = torch.from_numpy(matrix.data.astype(np.float32))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)", UserWarning)
+        data.x = torch.sparse_csr_tensor(starts, columns, values, size=matrix.shape)
     return data
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from gpm.data.catalog import Entry, find_ids, find_named, spell
+from gpm.data.catalog import Entry, find_file, find_named, spell
 from gpm.data.graph_files import PYG_FILES, graph_of, load_graph, read_pyg
 from gpm.data.labels import are_classes, guess_metric, read_labels, warn_of_new_classes
 from gpm.data.named_datasets import load_dataset
@@ -134,6 +134,6 @@ def _open(name: str, entry: Entry) -> tuple[Graph, Masks | None]:
     if len(dataset) > 1:
         return Graph.from_pyg(list(dataset)), None
     graph = Graph.from_pyg(dataset[0])
-    if file := find_ids(entry):
+    if entry.ids and (file := find_file(entry.ids)):
         return graph, read_ids(file, graph.num_nodes)
     return graph, find_masks(dataset[0]) if entry.split == "public" else None  # nobody uses the mask of Karate Club

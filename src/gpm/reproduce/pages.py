@@ -12,7 +12,7 @@ from types import MappingProxyType
 from gpm.io.atomic import write_text
 from gpm.reproduce.figures import Cells, draw
 from gpm.reproduce.measures import digits_of, measure
-from gpm.reproduce.paper_tables import MEASURES, Cell, Table, deviations, read_tables
+from gpm.reproduce.paper_tables import MEASURES, Cell, Table, deviations, rank_of, read_tables
 from gpm.reproduce.records import Job, Record, Records
 from gpm.reproduce.studies import STUDIES, describe_study
 from gpm.tasks.metrics import METRICS
@@ -90,15 +90,15 @@ def describe_table(table: Table, cells: Cells, reasons: Reasons, is_drawn: bool 
     lines = [f"# {table.name}: {table.title}", ""]
     lines += [table.note, ""] if table.note else []
     if table.paper:
-        lines += ["Rows of the paper are copied from it."]
+        lines += [f"Rows of {table.cited} are copied from it."]
     lines += [
         "Rows of this implementation are means ± standard deviations over seeds (their number in brackets), on the",
         "test split unless they say otherwise. A dash: not run, see below.",
     ]
     if any(row.beside for row in table.ours):
         lines += [
-            "*Difference*: by how many of the paper's standard deviations a row is better (+) or worse (-) than the",
-            "named row of the paper.",
+            f"*Difference*: by how many standard deviations of {table.cited} a row is better (+) or worse (-) than its",
+            "named row.",
         ]
     lines += ["", *([f"![{table.title}]({table.id}.svg)", ""] if is_drawn else [])]
     lines += [
@@ -106,7 +106,7 @@ def describe_table(table: Table, cells: Cells, reasons: Reasons, is_drawn: bool 
         f"|---|---|{'---|' * len(table.columns)}",
     ]
     for published in table.paper:
-        lines.append(f"| paper | {published.name} | {' | '.join(map(show_cell, published.cells))} |")
+        lines.append(f"| {table.source} | {published.name} | {' | '.join(map(show_cell, published.cells))} |")
     for row in table.ours:
         mine = [cells[row.name, column.title] for column in table.columns]
         for what in table.show:
@@ -215,12 +215,5 @@ def describe_index(records: Records, out: Path) -> str:
         rows[table.name] = f"[{table.title}]({table.id}.md) | {made}"
     rows |= {study.name: f"[{study.title}]({study.id}.md) | {len(study.find(out))}" for study in STUDIES}
     rows |= {name: f"{where} | " for name, where in ELSEWHERE.items()}
-    lines += [f"| {name} | {rows[name]} |" for name in sorted(rows, key=_rank)]
+    lines += [f"| {name} | {rows[name]} |" for name in sorted(rows, key=rank_of)]
     return "\n".join([*lines, ""])
-
-
-def _rank(name: str) -> tuple[int, int]:
-    """Tables first, then figures, by number; then what the paper does not number."""
-    kind, *number = name.split()
-    kinds = ("Table", "Figure", "Figures")
-    return (kinds.index(kind) > 0, int(number[0])) if kind in kinds else (2, 0)

@@ -64,12 +64,13 @@ class Ours:
 class Table:
     """A table or figure of the paper, with our rows."""
 
-    name: str  # such as "Table 8" or "Figure 7"
+    name: str  # such as "Table 8" or "Figure 7"; without a number, it is not one of the paper's
     title: str
     columns: tuple[Column, ...]
     paper: tuple[Published, ...]
     ours: tuple[Ours, ...]
     note: str = ""
+    source: str = "paper"  # where the published rows are copied from
     show: tuple[str, ...] = ("test",)  # of a run, see `MEASURES`
     base: dict[str, Any] = field(default_factory=dict)  # options of all rows with patterns, beside their own
     networks: dict[str, Any] = field(default_factory=dict)  # options of all rows with another model
@@ -82,10 +83,14 @@ class Table:
         return self.name.lower().replace(" ", "-")
 
     @property
-    def rank(self) -> tuple[bool, int]:
-        """Tables before figures, by number."""
-        kind, number = self.name.split()
-        return kind == "Figure", int(number)
+    def cited(self) -> str:
+        """The source in a sentence."""
+        return "the paper" if self.source == "paper" else self.source
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Place among all pages."""
+        return rank_of(self.name)
 
     @property
     def extras(self) -> frozenset[str]:
@@ -95,6 +100,13 @@ class Table:
     def published(self, name: str) -> Published | None:
         """Return the row of the paper with a name."""
         return next((row for row in self.paper if row.name == name), None)
+
+
+def rank_of(name: str) -> tuple[int, int]:
+    """Return where a page stands by its name: tables of the paper, then its figures, by number, then all others."""
+    kind, _, rest = name.partition(" ")
+    kinds, number = ("Table", "Figure", "Figures"), rest.partition(" ")[0]
+    return (kinds.index(kind) > 0, int(number)) if kind in kinds and number.isdigit() else (2, 0)
 
 
 def _read() -> dict[str, Any]:

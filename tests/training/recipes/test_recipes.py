@@ -33,6 +33,7 @@ PAPER: dict[str, tuple[float, float, tuple[Any, ...]]] = {
     "zinc": (0.064, 0.004, (0.01, 0.1, 0, "rwse", 8, "gru", 1, 1024)),
     "zinc-full": (0.021, 0.002, (0.01, 0.1, 0, "rwse", 8, "gru", 1, 1024)),
 }
+PAPER["deezer-artists"] = PAPER["deezer"]
 
 
 SHIFT = {"acm-dblp": (74.91, 5.07), "dblp-acm": (59.57, 2.97)}  # of which the appendix has no hyper-parameters
