@@ -14,6 +14,7 @@ from gpm.reproduce.figures import Cells, draw
 from gpm.reproduce.measures import digits_of, measure
 from gpm.reproduce.paper_tables import MEASURES, Cell, Table, deviations, rank_of, read_tables
 from gpm.reproduce.records import Job, Record, Records
+from gpm.reproduce.signs import describe_signs
 from gpm.reproduce.studies import STUDIES, describe_study
 from gpm.tasks.metrics import METRICS
 
@@ -121,7 +122,13 @@ def describe_table(table: Table, cells: Cells, reasons: Reasons, is_drawn: bool 
         lines.append(f"| here | edges that join nodes of one class | {' | '.join(homophily)} |")
     own = {column.title for column in table.columns if column.recipe}
     everything = [record for (_, title), some in cells.items() if title in own for record in some]
-    lines += ["", *_describe_runs(table, cells), "", *_describe_missing(table, cells, reasons)]
+    lines += [
+        "",
+        *describe_signs(table, cells),
+        *_describe_runs(table, cells),
+        "",
+        *_describe_missing(table, cells, reasons),
+    ]
     lines += ["", *_describe_origin(everything), ""]
     return "\n".join(lines)
 
