@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,12 +12,13 @@ from gpm.cli.main import main
 from gpm.io.atomic import write_json
 from gpm.reproduce import pages, studies
 from gpm.reproduce.pages import describe_table, find_cells, write_pages
+from gpm.reproduce.paper_tables import Column
 from gpm.reproduce.records import FOLDER, Job, Records
 from gpm.training.recipes import find_recipe
 from tests.reproduce.toys import SMALL, TOY
 
 
-def _record(out: Path, seed: int, test: float) -> None:
+def _record(out: Path, seed: int, test: float, **more: Any) -> None:
     job, recipe = Job("motifs", SMALL, seed), find_recipe("motifs")
     assert recipe is not None
     path = out / FOLDER / job.file
@@ -24,7 +27,7 @@ def _record(out: Path, seed: int, test: float) -> None:
         "recipe_digest": recipe.digest, "metric": "accuracy",
         "test": {"accuracy": test}, "protocol": f"split random, seed {seed}; test read once",
         "seed": seed, "train_seconds": 10.0 + seed, "commit": "abc", "date": "2026-01-01",
-        "command": job.command,
+        "command": job.command, **more,
     })  # fmt: skip
 
 
@@ -42,6 +45,16 @@ def test_a_page_has_the_papers_figures_ours_and_the_difference(tmp_path: Path) -
     assert "| GPM | Far | the data is not here |" in page
     assert "| w/o AP | Motifs, Far | not asked for |" in page
     assert "2 runs of 2026-01-01; code `abc`" in page
+
+
+def test_a_mean_over_datasets_is_of_the_seeds_that_all_of_them_have(tmp_path: Path) -> None:
+    both = replace(TOY, columns=(TOY.columns[0], Column("Mean", mean_of=("Motifs", "Motifs"))), show=("test", "other"))
+    for seed, (test, other) in enumerate([(0.5, 0.4), (0.6, 0.3)]):
+        _record(tmp_path, seed, test, other={"accuracy": other})
+    _record(tmp_path, 2, 0.7)  # made before the other rule was measured: it is not found
+    page = describe_table(both, find_cells(both, Records(tmp_path)), {})
+    assert "| **here** | **GPM** | 55.00 ± 7.07 (2) | 55.00 ± 7.07 (2) |" in page
+    assert "| **here** | **GPM, epoch chosen on the source** | 35.00 ± 7.07 (2) | 35.00 ± 7.07 (2) |" in page
 
 
 def test_pages_are_written_whatever_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,14 @@ def test_the_command_of_a_record_makes_the_same_figure_again(tmp_path: Path) -> 
     _check_again(record, tmp_path / "again")
 
 
+def test_a_shift_also_keeps_what_the_other_rule_would_have_chosen(tmp_path: Path) -> None:
+    job = Job("motifs", SMALL | {"shift": "degree", "validate": "target"}, extras=frozenset({"other"}))
+    run_jobs([job], tmp_path, 3600, {}, quiet=True)
+    record = Records(tmp_path).find(job)
+    assert record is not None
+    assert record["other"].keys() == record["test"].keys()
+
+
 @pytest.mark.needs("GNNBenchmarkDataset/CSL")
 @pytest.mark.usefixtures("raw_files")
 def test_a_committed_record_comes_out_again_to_the_last_digit(tmp_path: Path) -> None:
@@ -60,9 +68,12 @@ def test_every_committed_record_belongs_to_a_table_or_study_of_today() -> None:
 
 
 def test_options_that_a_recipe_has_anyway_are_no_other_run() -> None:
-    column = Column("COLLAB", "collab")
-    assert Job.of(TOY, column, Ours("w/o PE", {"pe": "none"})).options == {"pe": "none"}
-    assert Job.of(TOY, column, Ours("GPM", {"pe": "rwse", "width": 64})).key == Job.of(TOY, column, Ours("GPM")).key
+    column = Column("Trees", "trees-4")
+    assert Job.of(TOY, column, Ours("GRU", {"path": "gru"})).options == {"path": "gru"}
+    assert (
+        Job.of(TOY, column, Ours("GPM", {"path": "transformer", "width": 64})).key
+        == Job.of(TOY, column, Ours("GPM")).key
+    )
 
 
 def test_options_that_a_recipe_leaves_open_are_kept() -> None:

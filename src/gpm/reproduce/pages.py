@@ -75,14 +75,15 @@ def find_cells(table: Table, records: Records) -> dict[tuple[str, str], list[Rec
 
 
 def _average(several: Sequence[Sequence[Record]]) -> list[Record]:
-    """Return a record per seed with the mean of the test metric over datasets, where all of them have one."""
+    """Return a record per seed with the mean of the metric over datasets, where all of them have one."""
     by_seed = [{record["seed"]: record for record in found} for found in several]
     averages = []
     for seed in sorted(set.intersection(*map(set, by_seed))):
         parts = [found[seed] for found in by_seed]
         name = parts[0]["metric"]
-        mean = statistics.fmean(part["test"][name] for part in parts)
-        averages.append(parts[0] | {"test": {name: mean}})
+        scored = [what for what in ("test", "other") if all(what in part for part in parts)]
+        means = {what: {name: statistics.fmean(part[what][name] for part in parts)} for what in scored}
+        averages.append(parts[0] | means)
     return averages
 
 
@@ -151,7 +152,7 @@ def show_records(found: Sequence[Record], what: str) -> str:
 
 
 def _show_difference(found: Sequence[Record], cell: Cell, what: str) -> str:
-    if not found or what in ("epoch", "parameters"):
+    if not found or what != "test":
         return ""
     apart = deviations(statistics.fmean(measure(found, what)), cell, METRICS[found[0]["metric"]].larger)
     return "" if math.isnan(apart) else f"{apart:+.1f}"

@@ -19,6 +19,7 @@ MEASURES = {
     "test": "",
     "train": "on the training split",
     "fresh": "on permuted copies, walks under another seed",
+    "other": "epoch chosen on the source",
     "epoch": "seconds per epoch",
     "parameters": "million parameters",
 }
@@ -95,7 +96,7 @@ class Table:
     @property
     def extras(self) -> frozenset[str]:
         """What is measured of a run beyond its result."""
-        return frozenset(self.show) & {"train", "fresh"}
+        return frozenset(self.show) & {"train", "fresh", "other"}
 
     def published(self, name: str) -> Published | None:
         """Return the row of the paper with a name."""

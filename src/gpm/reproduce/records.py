@@ -36,7 +36,7 @@ class Job:
     seed: int = 0
     minutes: float = 0.0  # about what it takes on one core
     ablation: bool = False  # no table of comparisons asks for it
-    extras: frozenset[str] = frozenset()  # what to measure beyond the result of the run: "train", "fresh"
+    extras: frozenset[str] = frozenset()  # what to measure beyond the result of the run, see `Table.extras`
 
     @classmethod
     def of(cls, table: Table, column: Column, row: Ours, seed: int = 0) -> Job:
@@ -135,6 +135,8 @@ def describe_run(job: Job, run: Run) -> Record:
         extras["train"] = run.evaluate("train")
     if "fresh" in job.extras:
         extras["fresh"] = score_fresh(run)
+    if "other" in job.extras:
+        extras["other"] = result["other"]["test"]
     if (share := _homophily(run)) is not None:
         extras["homophily"] = share
     return {
