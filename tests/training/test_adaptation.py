@@ -346,7 +346,7 @@ def test_the_graph_of_a_target_may_be_a_pyg_data(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_adaptation_recovers_half_of_what_a_planted_shift_costs(tmp_path: Path) -> None:
-    """As `benchmarks/shift.py planted` has it, on a smaller pair; the source chooses the epoch."""
+    """As `benchmarks/shift.py` has it, on a smaller pair; the source chooses the epoch."""
     options = {
         "width": 32, "heads": 4, "lengths": [0, 1], "patterns": 8, "pool": 16, "epochs": 20, "batch": 128, "lr": 5e-3,
         "modes": 10, "dann_weight": 1.0, "ssreg_weight": 20.0, "ssreg_threshold": 0.3, "select": "loss", "average": 1,
