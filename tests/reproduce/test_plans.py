@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from gpm.data.catalog import CATALOG
 from gpm.reproduce.paper_tables import read_tables
 from gpm.reproduce.records import Job, Records
 from gpm.reproduce.runner import is_at_hand, list_jobs, run_jobs
@@ -83,3 +85,14 @@ def test_every_dataset_of_the_paper_has_its_runs(raw: Path) -> None:
     }  # fmt: skip
     assert absent <= listed
     assert not any(map(is_at_hand, absent))
+
+
+def test_the_files_of_a_part_are_not_the_whole(raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the 12,000 molecules of ZINC have the names of those of all 249,456."""
+    folder = raw / "ZINC/raw"
+    folder.mkdir(parents=True)
+    (folder / "train.pickle").write_bytes(b"molecules")
+    assert is_at_hand("zinc")
+    assert not is_at_hand("zinc-full")
+    monkeypatch.setitem(CATALOG, "zinc-full", replace(CATALOG["zinc-full"], bytes=0))
+    assert is_at_hand("zinc-full")

@@ -36,6 +36,7 @@ class Entry:
     classes: tuple[str, ...] = ()  # names of the classes, in order; empty if they have numbers only
     copies: int = 0  # each published graph comes as so many copies with permuted nodes; 0: as it is
     ids: str = ""  # file with a split that was published apart from the data, see `find_file`
+    bytes: int = 0  # that the raw files have at least, where those of a smaller dataset have the same names
     features: str = ""  # file with a sparse matrix of SciPy, in place of the features that the loader reads
 
     def option(self, name: str) -> str:
@@ -97,6 +98,7 @@ def _pairs(title: str, nodes: int) -> Entry:
 
 def _zinc(title: str, graphs: int, nodes: int, subset: bool) -> Entry:
     fields: dict[str, Any] = {"split": "public", "metric": "mae", "task": "graph"}
+    fields |= {} if subset else {"bytes": 100_000_000}
     return Entry(title, "ZINC", "ZINC", (("subset", subset),), "ZINC", nodes, graphs=graphs, **fields)
 
 
@@ -241,7 +243,12 @@ def has_raw(entry: Entry) -> bool:
         return find_file(f"{entry.raw}/{entry.option('file')}") is not None
     folders = [root / entry.raw / "raw" for root in _roots()]
     has_features = not entry.features or find_file(entry.features) is not None
-    return has_features and any(folder.is_dir() and any(folder.iterdir()) for folder in folders)
+    return has_features and any(_is_whole(folder, entry.bytes) for folder in folders)
+
+
+def _is_whole(folder: Path, least: int) -> bool:
+    files = list(folder.glob("*"))
+    return bool(files) and sum(file.stat().st_size for file in files) >= least
 
 
 def find_file(name: str) -> Path | None:
