@@ -6,15 +6,18 @@ import json
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gpm.cli.main import main
+from gpm.reproduce import records
 from gpm.reproduce.pages import MOST_SEEDS
 from gpm.reproduce.paper_tables import Column, Ours, read_tables
 from gpm.reproduce.records import FOLDER, Job, Record, Records
 from gpm.reproduce.runner import list_jobs, run_jobs
 from gpm.reproduce.studies import STUDIES
+from gpm.training.recipes import find_recipe
 from tests.reproduce.toys import SMALL, TOY
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -67,13 +70,25 @@ def test_every_committed_record_belongs_to_a_table_or_study_of_today() -> None:
             assert Records(root).find(jobs[name]) is not None, f"{name} is of an earlier recipe; remove it"
 
 
+@pytest.mark.parametrize(
+    ("change", "apart"),
+    [({"lengths": [3], "path": "gru", "epochs": 7}, {"gpm"}), ({"split": "50/25/25"}, {"gpm", "gcn"})],
+)
+def test_a_network_does_not_depend_on_what_a_recipe_says_of_patterns(
+    change: dict[str, Any], apart: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = {model: Job("trees-4", {"model": model}) for model in ("gpm", "gcn")}
+    before = {model: job.digest for model, job in jobs.items()}
+    recipe = find_recipe("trees-4")
+    assert recipe is not None
+    monkeypatch.setattr(records, "_recipe_of", lambda _: replace(recipe, config=recipe.config.with_(**change)))
+    assert {model for model, job in jobs.items() if job.digest != before[model]} == apart
+
+
 def test_options_that_a_recipe_has_anyway_are_no_other_run() -> None:
-    column = Column("Trees", "trees-4")
-    assert Job.of(TOY, column, Ours("GRU", {"path": "gru"})).options == {"path": "gru"}
-    assert (
-        Job.of(TOY, column, Ours("GPM", {"path": "transformer", "width": 64})).key
-        == Job.of(TOY, column, Ours("GPM")).key
-    )
+    column = Column("ZINC", "zinc")
+    assert Job.of(TOY, column, Ours("w/o PE", {"pe": "none"})).options == {"pe": "none"}
+    assert Job.of(TOY, column, Ours("GPM", {"pe": "rings", "width": 64})).key == Job.of(TOY, column, Ours("GPM")).key
 
 
 def test_options_that_a_recipe_leaves_open_are_kept() -> None:

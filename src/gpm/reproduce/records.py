@@ -14,15 +14,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gpm.config import PatternOptions, declared
 from gpm.io.atomic import read_json, write_json
 from gpm.io.environment import describe_environment, find_commit
 from gpm.reproduce.fresh import score_fresh
 from gpm.reproduce.paper_tables import Column, Ours, Table, estimate_minutes
 from gpm.run.run import Run
+from gpm.training.baseline_options import GRAPHS, LINKS, NODES
 from gpm.training.recipes import Recipe, find_recipe
 
 FOLDER = "results/reproduce"
 LONG_NAME = 72  # characters of the options in the name of a file
+# Options of a recipe that networks do not take from it: they have their own, or no patterns that they could read.
+UNREAD = frozenset({
+    *NODES, *LINKS, *GRAPHS, *declared(PatternOptions), "batch", "val_patterns", "path", "path_position", "path_heads",
+    "path_layers", "path_ffn", "anonymous", "anonymous_weight", "learn_weight", "vocabulary", "layer", "ffn", "readout",
+    "fusion", "head",
+})  # fmt: skip
 
 Record = dict[str, Any]
 
@@ -66,8 +74,12 @@ class Job:
 
     @property
     def digest(self) -> str:
-        """Hash of the recipe as it is today."""
-        return _recipe_of(self.recipe).digest
+        """Hash of what the run takes from the recipe as it is today; a network does not read all of it."""
+        recipe = _recipe_of(self.recipe)
+        if self.options.get("model", "gpm") == "gpm":
+            return recipe.digest
+        read = {name: value for name, value in recipe.states().items() if name not in UNREAD}
+        return hashlib.sha256(json.dumps(read, sort_keys=True).encode()).hexdigest()[:12]
 
     @property
     def key(self) -> tuple[str, str, int]:
