@@ -58,7 +58,7 @@ def describe_recipes() -> str:
     return "\n".join(
         [
             "Test split, mean ± standard deviation over seeds (their number in brackets). Nothing was tuned on these seeds but four",
-            "options of Computers and the recipes of COLLAB and ZINC; the networks have one configuration for all graphs.",
+            "options of Computers and the encoders of ZINC; the networks have one configuration for all graphs.",
             "",
             "| dataset | metric | gpm | the paper | best network here | training, per seed |",
             "|---|---|---|---|---|---|",

@@ -35,7 +35,7 @@ def raw_files(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytes
     """The folder of raw files that GPM_RAW names; the data root is a fresh one. The marker says which are needed."""
     needed = request.node.get_closest_marker("needs").args[0]
     given = os.environ.get("GPM_RAW")
-    if not given or not (Path(given) / needed).is_dir():
+    if not given or not (Path(given) / needed).exists():
         pytest.skip(f"needs {needed}: let GPM_RAW name a folder that holds its raw files")
     monkeypatch.setenv("GPM_DATA", str(tmp_path / "data"))
     return Path(given)

@@ -1,4 +1,5 @@
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -6,6 +7,7 @@ import pytest
 import torch
 
 from gpm import GpmError, Graph, load_graph
+from gpm.data.catalog import CATALOG
 from gpm.data.graph_data import load_graph_data
 from gpm.data.named_datasets import load_dataset, open_collection, read_compact
 from gpm.io.cache import data_root
@@ -37,7 +39,7 @@ def _write_zinc(folder: Path, sizes: dict[str, list[int]]) -> None:
         (folder / f"{part}.index").write_text("1,0\n")
 
 
-def test_zinc_is_one_collection_with_its_published_parts(tiny: Path) -> None:
+def test_zinc_is_one_collection_with_its_published_parts(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _write_zinc(tiny / "ZINC/raw", {"train": [3, 5, 4], "val": [2, 1], "test": [7, 6, 2]})
     data = load_graph_data("zinc")
     assert data.labels.tolist() == [5, 3, 1, 2, 6, 7]  # the subset is what the index names, in its order
@@ -47,6 +49,9 @@ def test_zinc_is_one_collection_with_its_published_parts(tiny: Path) -> None:
     assert data.graph.x[:, 0].tolist() == [*range(5), *range(3), 0, *range(2), *range(6), *range(7)]
     assert data.graph.edge_attr.shape == (data.graph.num_edges, 1)
     assert set(data.graph.edge_attr[:, 0].tolist()) == {1, 2, 3}
+    with pytest.raises(GpmError, match="raw has the files of a smaller dataset than ZINC-Full; replace or remove"):
+        load_graph_data("zinc-full")
+    monkeypatch.setitem(CATALOG, "zinc-full", replace(CATALOG["zinc-full"], least_bytes=0))
     full = load_graph_data("zinc-full")
     assert full.labels.tolist() == [3, 5, 4, 2, 1, 7, 6, 2]
     assert load_graph("zinc").num_nodes == data.graph.num_nodes == 24

@@ -265,8 +265,9 @@ def test_a_published_split_is_read_by_its_ids(tmp_path: Path) -> None:
         {"train": [0], "valid": [0], "test": [1]},
         {"train": [9], "valid": [1], "test": [2]},
         {"train": [], "valid": [1], "test": [2]},
+        {"train": [-1], "valid": [1], "test": [2]},
     ],
-    ids=["lacks-test", "overlap", "outside", "empty"],
+    ids=["lacks-test", "overlap", "outside", "empty", "negative"],
 )
 def test_a_damaged_published_split_is_refused_by_name(tmp_path: Path, ids: dict) -> None:
     path = tmp_path / "split.npz"

@@ -12,14 +12,14 @@ from gpm.cli.main import main
 from gpm.io.atomic import write_json
 from gpm.reproduce import pages, studies
 from gpm.reproduce.pages import describe_table, find_cells, write_pages
-from gpm.reproduce.paper_tables import Column
+from gpm.reproduce.paper_tables import Column, Ours
 from gpm.reproduce.records import FOLDER, Job, Records
 from gpm.training.recipes import find_recipe
 from tests.reproduce.toys import SMALL, TOY
 
 
-def _record(out: Path, seed: int, test: float, **more: Any) -> None:
-    job, recipe = Job("motifs", SMALL, seed), find_recipe("motifs")
+def _record(out: Path, seed: int, test: float, name: str = "motifs", **more: Any) -> None:
+    job, recipe = Job(name, SMALL, seed), find_recipe(name)
     assert recipe is not None
     path = out / FOLDER / job.file
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -48,13 +48,15 @@ def test_a_page_has_the_papers_figures_ours_and_the_difference(tmp_path: Path) -
 
 
 def test_a_mean_over_datasets_is_of_the_seeds_that_all_of_them_have(tmp_path: Path) -> None:
-    both = replace(TOY, columns=(TOY.columns[0], Column("Mean", mean_of=("Motifs", "Motifs"))), show=("test", "other"))
+    columns = (TOY.columns[0], Column("Blog", "blog"), Column("Mean", mean_of=("Motifs", "Blog")))
+    table = replace(TOY, columns=columns, paper=(), ours=(Ours("GPM", SMALL),), show=("test", "other"))
     for seed, (test, other) in enumerate([(0.5, 0.4), (0.6, 0.3)]):
         _record(tmp_path, seed, test, other={"accuracy": other})
+        _record(tmp_path, seed + 1, test + 0.2, "blog", other={"accuracy": other})
     _record(tmp_path, 2, 0.7)  # made before the other rule was measured: it is not found
-    page = describe_table(both, find_cells(both, Records(tmp_path)), {})
-    assert "| **here** | **GPM** | 55.00 ± 7.07 (2) | 55.00 ± 7.07 (2) |" in page
-    assert "| **here** | **GPM, epoch chosen on the source** | 35.00 ± 7.07 (2) | 35.00 ± 7.07 (2) |" in page
+    page = describe_table(table, find_cells(table, Records(tmp_path)), {})
+    assert "| **here** | **GPM** | 55.00 ± 7.07 (2) | 75.00 ± 7.07 (2) | 65.00 (1) |" in page
+    assert "| **GPM, epoch chosen on the source** | 35.00 ± 7.07 (2) | 35.00 ± 7.07 (2) | 35.00 (1) |" in page
 
 
 def test_pages_are_written_whatever_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

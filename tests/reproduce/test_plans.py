@@ -94,5 +94,5 @@ def test_the_files_of_a_part_are_not_the_whole(raw: Path, monkeypatch: pytest.Mo
     (folder / "train.pickle").write_bytes(b"molecules")
     assert is_at_hand("zinc")
     assert not is_at_hand("zinc-full")
-    monkeypatch.setitem(CATALOG, "zinc-full", replace(CATALOG["zinc-full"], bytes=0))
+    monkeypatch.setitem(CATALOG, "zinc-full", replace(CATALOG["zinc-full"], least_bytes=0))
     assert is_at_hand("zinc-full")

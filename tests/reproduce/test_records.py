@@ -42,11 +42,16 @@ def test_the_command_of_a_record_makes_the_same_figure_again(tmp_path: Path) -> 
 
 
 def test_a_shift_also_keeps_what_the_other_rule_would_have_chosen(tmp_path: Path) -> None:
-    job = Job("motifs", SMALL | {"shift": "degree", "validate": "target"}, extras=frozenset({"other"}))
-    run_jobs([job], tmp_path, 3600, {}, quiet=True)
-    record = Records(tmp_path).find(job)
-    assert record is not None
-    assert record["other"].keys() == record["test"].keys()
+    options = SMALL | {"shift": "degree", "epochs": 4, "average": 1}
+    jobs = [
+        Job("motifs", options | {"validate": rule}, 1, extras=frozenset({"other"})) for rule in ("target", "source")
+    ]
+    run_jobs(jobs, tmp_path, 3600, {}, quiet=True)
+    one, other = map(Records(tmp_path).find, jobs)
+    assert one is not None
+    assert other is not None
+    assert one["best_epoch"] != other["best_epoch"]
+    assert (one["other"], other["other"]) == (other["test"], one["test"])
 
 
 @pytest.mark.needs("GNNBenchmarkDataset/CSL")

@@ -35,7 +35,7 @@ def test_only_differences_beyond_the_papers_deviation_count_and_only_seeds_that_
     assert (sign.column, sign.row, sign.paper) == ("Blog", "w/o AP", -4.0)
     assert (sign.here, sign.error) == (pytest.approx(-2.0), pytest.approx(1.0))
     assert sign.verdict == "same"
-    assert "**1 of 1 have the same sign here**" in "\n".join(describe_signs(TABLE, cells))
+    assert "Sign here, of 1: same 1." in describe_signs(TABLE, cells)
     assert "| Blog | w/o AP | -4.00 | -2.00 ± 1.00 | same |" in describe_signs(TABLE, cells)
 
 
@@ -45,6 +45,8 @@ def test_only_differences_beyond_the_papers_deviation_count_and_only_seeds_that_
         ({0: 0.96, 1: 0.98}, "opposite"),
         ({0: 0.97, 1: 0.96}, "opposite, within one standard error"),
         ({0: 0.96}, "opposite"),
+        ({0: 0.95}, "none"),
+        ({0: 0.945, 1: 0.972}, "same, within one standard error"),
     ],
 )
 def test_another_sign_is_called_so(changed: dict[int, float], verdict: str) -> None:

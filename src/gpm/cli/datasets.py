@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from gpm.data.catalog import CATALOG, Entry, find_compact, has_raw, is_stored
+from gpm.data.catalog import CATALOG, Entry, find_compact, find_file, has_raw, is_stored
 from gpm.errors import GpmError
 from gpm.io.cache import data_root
 
@@ -78,6 +78,8 @@ def list_datasets() -> list[str]:
 
 def find_state(entry: Entry) -> str:
     """Return "ready", "raw files at hand", "would download", or "needs files" if there is no address."""
+    if entry.features and find_file(entry.features) is None:
+        return "needs files"
     if not entry.root or _is_processed(entry, data_root() / entry.raw):
         return "ready"
     if has_raw(entry) or find_compact(entry):

@@ -20,7 +20,7 @@ def reproduce(
     """Reproduce the paper's tables and figures: run what is missing within a time limit and write pages.
 
     Args:
-        tables: Tables, figures and studies, such as 8 table-9 figure-7 brec. Default: all; see --list.
+        tables: Tables, figures and studies, such as 8 table-9 figure-7 further-nodes brec. Default: all; see --list.
         budget: Time limit, such as 30m or 2h. The same command resumes what is missing.
         seeds: Number of seeds, from 0.
         only: Recipes to run, such as blog,flickr-s, and no studies. Default: all.

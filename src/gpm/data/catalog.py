@@ -35,9 +35,9 @@ class Entry:
     graphs: int = 0  # in a collection
     classes: tuple[str, ...] = ()  # names of the classes, in order; empty if they have numbers only
     copies: int = 0  # each published graph comes as so many copies with permuted nodes; 0: as it is
-    ids: str = ""  # file with a split that was published apart from the data, see `find_file`
-    bytes: int = 0  # that the raw files have at least, where those of a smaller dataset have the same names
-    features: str = ""  # file with a sparse matrix of SciPy, in place of the features that the loader reads
+    ids: str = ""  # file with a published split that is not part of the dataset, see `find_file`
+    least_bytes: int = 0  # smallest total size of the raw files, where a smaller dataset has files of the same names
+    features: str = ""  # file with a sparse SciPy matrix that replaces the features of the loader, see `find_file`
 
     def option(self, name: str) -> str:
         """Return one of the options as text."""
@@ -98,7 +98,7 @@ def _pairs(title: str, nodes: int) -> Entry:
 
 def _zinc(title: str, graphs: int, nodes: int, subset: bool) -> Entry:
     fields: dict[str, Any] = {"split": "public", "metric": "mae", "task": "graph"}
-    fields |= {} if subset else {"bytes": 100_000_000}
+    fields |= {} if subset else {"least_bytes": 100_000_000}
     return Entry(title, "ZINC", "ZINC", (("subset", subset),), "ZINC", nodes, graphs=graphs, **fields)
 
 
@@ -243,12 +243,14 @@ def has_raw(entry: Entry) -> bool:
         return find_file(f"{entry.raw}/{entry.option('file')}") is not None
     folders = [root / entry.raw / "raw" for root in _roots()]
     has_features = not entry.features or find_file(entry.features) is not None
-    return has_features and any(_is_whole(folder, entry.bytes) for folder in folders)
+    filled = [folder for folder in folders if folder.is_dir() and any(folder.iterdir())]
+    return has_features and any(is_whole(entry, folder) for folder in filled)
 
 
-def _is_whole(folder: Path, least: int) -> bool:
-    files = list(folder.glob("*"))
-    return bool(files) and sum(file.stat().st_size for file in files) >= least
+def is_whole(entry: Entry, folder: Path) -> bool:
+    """Check whether a folder of raw files may be that of a dataset, and not of a smaller one with the same names."""
+    least = entry.least_bytes
+    return not least or sum(file.stat().st_size for file in folder.glob("*") if file.is_file()) >= least
 
 
 def find_file(name: str) -> Path | None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpm.data.catalog import Entry, copy_raw, find_compact, find_entry, find_file
+from gpm.data.catalog import Entry, copy_raw, find_compact, find_entry, find_file, is_whole
 from gpm.data.network_files import join_types, read_network
 from gpm.data.ogb import load_ogb, load_ogb_links, to_pyg
 from gpm.data.smiles import find_scaffolds
@@ -122,7 +122,8 @@ def _load(entry: Entry) -> Any:
     if entry.loader in own:
         return [own[entry.loader]()]
     if entry.features:
-        return [_replace_features(_load_pyg(entry)[0], entry)]
+        features = _read_features(entry)
+        return [_replace_features(_load_pyg(entry)[0], features, entry)]
     compact = find_compact(entry)
     return read_compact(compact).to_pyg() if compact else _load_pyg(entry)
 
@@ -145,18 +146,29 @@ def _without_features(data: Any) -> Any:
     return data
 
 
-def _replace_features(data: Any, entry: Entry) -> Any:
-    import torch
+def _read_features(entry: Entry) -> Any:
+    """Read a sparse matrix of SciPy."""
     from scipy.sparse import load_npz
 
     if (file := find_file(entry.features)) is None:
         raise GpmError(f"{entry.title} cannot be downloaded; put {entry.features} below GPM_DATA or GPM_RAW.")
-    matrix = load_npz(file).tocsr()
-    starts, columns = (torch.from_numpy(part.astype(np.int64)) for part in (matrix.indptr, matrix.indices))
-    values = torch.from_numpy(matrix.data.astype(np.float32))
+    try:
+        return load_npz(file).tocsr()
+    except Exception as error:  # whatever a damaged archive makes its readers raise
+        raise GpmError(f"{file} is not a sparse matrix ({type(error).__name__}); replace the file.") from None
+
+
+def _replace_features(data: Any, features: Any, entry: Entry) -> Any:
+    import torch
+
+    if features.shape[0] != data.num_nodes:
+        rows = f"{features.shape[0]:,} rows for {data.num_nodes:,} nodes"
+        raise GpmError(f"{entry.features} has {rows}; replace the file.")
+    starts, columns = (torch.from_numpy(part.astype(np.int64)) for part in (features.indptr, features.indices))
+    values = torch.from_numpy(features.data.astype(np.float32))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)", UserWarning)
-        data.x = torch.sparse_csr_tensor(starts, columns, values, size=matrix.shape)
+        data.x = torch.sparse_csr_tensor(starts, columns, values, size=features.shape)
     return data
 
 
@@ -172,6 +184,9 @@ def _load_pyg(entry: Entry) -> Any:
         raise GpmError(f"{entry.title} needs RDKit; install it with pip install 'graph-pattern-machine[molecules]'.")
     allow_pyg_data()
     copy_raw(f"{entry.raw}/raw")
+    raw = data_root() / entry.raw / "raw"
+    if raw.is_dir() and not is_whole(entry, raw):
+        raise GpmError(f"{raw} has the files of a smaller dataset than {entry.title}; replace or remove them.")
     root, options = str(data_root() / entry.root), dict[str, Any](entry.options)
     changes = [*[_without_features] * entry.featureless, *[ToUndirected()] * entry.undirected]
     if changes:

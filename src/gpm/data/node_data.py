@@ -22,7 +22,7 @@ from gpm.data.splits import (
     random_split,
     read_ids,
     share_masks,
-)  # fmt: skip
+)
 from gpm.data.synthetic import neighbour_trees, planted_fraud, planted_motifs
 from gpm.data.tables.inputs import title_of
 from gpm.data.task_data import TaskData
@@ -45,19 +45,24 @@ class NodeData(TaskData):
 
     split: str = DEFAULT_SPLIT
     stratify: bool = field(default=False, kw_only=True)  # give each part of a drawn split its share of each class
+    published: str = field(default="", kw_only=True)  # file with a split that was published apart from the data
     level: ClassVar[str] = "node"
 
     def _draw_split(self, seed: int, kind: str, protocol: Protocol, validate: str) -> Split:
         kind = kind or self.split
         if kind not in OWN:
             return random_split(self.labels, kind, seed, self.stratify and are_classes(self.labels))
-        if self.masks is None:
-            entry = find_named(self.title) if self.named else None
-            file = f" put {entry.ids} below GPM_RAW or GPM_DATA, or" if entry and entry.ids else ""
-            raise GpmError(f"{self.title} has no {kind} split;{file} ask for shares such as '{DEFAULT_SPLIT}'.")
-        split = own_split(self.masks, seed, "public" if self.named else self.split)
+        split = own_split(self._find_masks(kind), seed, "public" if self.named else self.split)
         warn_of_new_classes(self.labels, split, self.title)
         return split
+
+    def _find_masks(self, kind: str) -> Masks:
+        if self.masks is not None:
+            return self.masks
+        if self.published and (file := find_file(self.published)):
+            return read_ids(file, self.graph.num_nodes).restrict(is_labelled(self.labels))
+        where = f" put {self.published} below GPM_RAW or GPM_DATA, or" if self.published else ""
+        raise GpmError(f"{self.title} has no {kind} split;{where} ask for shares such as '{DEFAULT_SPLIT}'.")
 
 
 def load_node_data(source: str | Path | Graph | Data, metric: str = "") -> NodeData:
@@ -78,7 +83,7 @@ def load_node_data(source: str | Path | Graph | Data, metric: str = "") -> NodeD
     if entry := find_named(source):
         graph, masks = _open(spell(str(source)), entry)
         data = build_node_data(graph, entry.title, metric or entry.metric, masks)
-        return replace(data, split=entry.split, class_names=entry.classes, named=True)
+        return replace(data, split=entry.split, class_names=entry.classes, named=True, published=entry.ids)
     graph, path = load_graph(source), Path(source).expanduser()
     if path.suffix.lower() not in PYG_FILES:
         return build_node_data(graph, title_of(path), metric)
@@ -133,7 +138,5 @@ def _open(name: str, entry: Entry) -> tuple[Graph, Masks | None]:
     dataset = load_dataset(name)
     if len(dataset) > 1:
         return Graph.from_pyg(list(dataset)), None
-    graph = Graph.from_pyg(dataset[0])
-    if entry.ids and (file := find_file(entry.ids)):
-        return graph, read_ids(file, graph.num_nodes)
-    return graph, find_masks(dataset[0]) if entry.split == "public" else None  # nobody uses the mask of Karate Club
+    masks = find_masks(dataset[0]) if entry.split == "public" else None  # Karate Club has a mask, which nobody uses
+    return Graph.from_pyg(dataset[0]), masks

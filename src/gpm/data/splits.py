@@ -276,16 +276,20 @@ def as_masks(part: NDArray | None) -> Masks | None:
 
 def read_ids(path: Path, count: int) -> Masks:
     """Read a published split of so many instances: an `.npz` file with the ids of `train`, `valid` and `test`."""
-    masks = np.zeros((3, count), dtype=np.bool_)
     try:
+        check_zip(path, follow=True)
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            for mask, name in zip(masks, ("train", "valid", "test"), strict=True):
-                mask[stored[name]] = True
+            parts = [stored[name] for name in ("train", "valid", "test")]
+    except GpmError:
+        raise
     except Exception as error:  # whatever a damaged archive makes its readers raise
-        raise GpmError(f"{path} is not a split of {count:,} instances ({error}); replace or remove it.") from None
-    if (masks.sum(0) > 1).any() or not masks.any(1).all():
-        raise GpmError(f"{path}: train, valid and test overlap, or one is empty; replace or remove the file.")
-    return Masks(*masks)
+        raise GpmError(f"{path} is not a split ({type(error).__name__}); replace or remove the file.") from None
+    ids = np.concatenate([part.ravel() for part in parts])
+    if ids.dtype.kind not in "iu" or not all(map(len, parts)) or len(np.unique(ids)) < len(ids):
+        raise GpmError(f"{path}: give train, valid and test ids, none of them twice; replace or remove the file.")
+    if ids.min() < 0 or ids.max() >= count:
+        raise GpmError(f"{path}: ids count from 0 to {count - 1:,}; replace or remove the file.")
+    return Masks(*(np.isin(np.arange(count), part) for part in parts))
 
 
 def own_split(masks: Masks, seed: int, default: str) -> Split:

@@ -80,10 +80,11 @@ def _average(several: Sequence[Sequence[Record]]) -> list[Record]:
     averages = []
     for seed in sorted(set.intersection(*map(set, by_seed))):
         parts = [found[seed] for found in by_seed]
+        about = {key: value for key, value in parts[0].items() if key not in ("test", "other")}
         name = parts[0]["metric"]
         scored = [what for what in ("test", "other") if all(what in part for part in parts)]
         means = {what: {name: statistics.fmean(part[what][name] for part in parts)} for what in scored}
-        averages.append(parts[0] | means)
+        averages.append(about | means)
     return averages
 
 
@@ -92,15 +93,15 @@ def describe_table(table: Table, cells: Cells, reasons: Reasons, is_drawn: bool 
     lines = [f"# {table.name}: {table.title}", ""]
     lines += [table.note, ""] if table.note else []
     if table.paper:
-        lines += [f"Rows of {table.cited} are copied from it."]
+        lines += [f"Rows marked *{table.source}* are copied from it."]
     lines += [
         "Rows of this implementation are means ± standard deviations over seeds (their number in brackets), on the",
         "test split unless they say otherwise. A dash: not run, see below.",
     ]
     if any(row.beside for row in table.ours):
         lines += [
-            f"*Difference*: by how many standard deviations of {table.cited} a row is better (+) or worse (-) than its",
-            "named row.",
+            "*Difference*: by how many of its published standard deviations a row is better (+) or worse (-) than the",
+            f"named row of {table.cited}.",
         ]
     lines += ["", *([f"![{table.title}]({table.id}.svg)", ""] if is_drawn else [])]
     lines += [

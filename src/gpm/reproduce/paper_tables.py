@@ -1,4 +1,4 @@
-"""The tables and figures of the paper, from `tables.yaml`: its values, and the runs that belong beside them."""
+"""The tables and figures of the paper, and further ones, from `tables.yaml`: published values, and our runs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Published:
-    """A row of figures copied from the paper, one per column."""
+    """A row of published figures, one per column."""
 
     name: str
     cells: tuple[Cell, ...]
@@ -63,7 +63,7 @@ class Ours:
 
 @dataclass(frozen=True)
 class Table:
-    """A table or figure of the paper, with our rows."""
+    """A table or figure of the paper, or a further one, with our rows."""
 
     name: str  # such as "Table 8" or "Figure 7"; without a number, it is not one of the paper's
     title: str

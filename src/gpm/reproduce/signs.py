@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gpm.reproduce.figures import Cells
 from gpm.reproduce.measures import measure
 from gpm.reproduce.paper_tables import Cell, Table
 from gpm.reproduce.records import Record
 
-Cells = Mapping[tuple[str, str], Sequence[Record]]
+WITHIN = ", within one standard error"
 
 
 @dataclass(frozen=True)
@@ -26,9 +28,9 @@ class Sign:
 
     @property
     def verdict(self) -> str:
-        if self.here * self.paper > 0:
-            return "same"
-        return "opposite, within one standard error" if abs(self.here) <= self.error else "opposite"
+        """Return same, opposite or none, and whether the difference here is within its standard error."""
+        word = "none" if self.here == 0 else "same" if self.here * self.paper > 0 else "opposite"
+        return f"{word}{WITHIN}" if 0 < abs(self.here) <= self.error else word
 
 
 def compare_signs(table: Table, cells: Cells) -> list[Sign]:
@@ -71,14 +73,14 @@ def describe_signs(table: Table, cells: Cells) -> list[str]:
     signs = compare_signs(table, cells) if table.ablation and table.show == ("test",) else []
     if not signs:
         return []
-    same, within = (sum(sign.verdict.startswith(word) for sign in signs) for word in ("same", "opposite, within"))
+    counts = Counter(sign.verdict for sign in signs)
     return [
         "## Signs",
         "",
-        "Differences from the first row that exceed both of their standard deviations in the paper, and were measured",
-        "here. *Here*: mean and standard error over seeds, each on its own split.",
+        "Differences from the first row that are, in the paper, larger than the standard deviation of either row, and",
+        "were measured here. *Here*: mean and standard error of the differences of each seed.",
         "",
-        f"**{same} of {len(signs)} have the same sign here**; of the others, {within} lie within one standard error.",
+        f"Sign here, of {len(signs)}: {'; '.join(f'{word} {count}' for word, count in sorted(counts.items()))}.",
         "",
         "| dataset | row | paper | here | sign |",
         "|---|---|---|---|---|",

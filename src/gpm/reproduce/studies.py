@@ -6,7 +6,6 @@ import functools
 import hashlib
 import json
 import logging
-import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpm.data.catalog import find_file
 from gpm.errors import GpmError, nearest
 from gpm.io.atomic import read_json, write_json
 from gpm.io.cache import data_root
@@ -67,9 +67,8 @@ class Study:
         """Return which data is missing; nothing if it is all there."""
         if self.recipe and not is_at_hand(self.recipe):
             return f"the data is not here; see gpm data {self.recipe}"
-        roots = [data_root(), *map(Path, filter(None, [os.environ.get("GPM_RAW")]))]
-        if self.needs and not any((root / self.needs).is_file() for root in roots):
-            return f"{self.needs} is neither in {roots[0]} nor below GPM_RAW; see docs/datasets.md"
+        if self.needs and find_file(self.needs) is None:
+            return f"{self.needs} is neither in {data_root()} nor below GPM_RAW; see docs/datasets.md"
         return ""
 
 
