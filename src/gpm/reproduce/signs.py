@@ -29,7 +29,7 @@ class Sign:
     @property
     def verdict(self) -> str:
         """Return same, opposite or none, and whether the difference here is within its standard error."""
-        word = "none" if self.here == 0 else "same" if self.here * self.paper > 0 else "opposite"
+        word = "none" if round(self.here, 2) == 0 else "same" if self.here * self.paper > 0 else "opposite"
         return f"{word}{WITHIN}" if 0 < abs(self.here) <= self.error else word
 
 
