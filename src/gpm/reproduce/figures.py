@@ -52,7 +52,8 @@ def _draw_sizes(table: Table, cells: Cells, path: Path) -> None:
         lines[column.title] = [(measure(each, "parameters")[0], measure(each, table.show[0])) for each in found if each]
     with new_axes(path) as axis:
         draw_lines(axis, lines)
-        axis.set(xlabel="million parameters", ylabel=table.title, xscale="log")
+        what = table.title.partition(" against ")[0]
+        axis.set(xlabel="million parameters", ylabel=f"{what} (%)", xscale="log")
 
 
 def draw_lines(
