@@ -136,7 +136,7 @@ CATALOG = {
     "flickr": Entry("Flickr", "Flickr", "Flickr", raw="Flickr", nodes=89250, split="public"),
     "deezer": Entry("Deezer", "DeezerEurope", "DeezerEurope", raw="DeezerEurope", nodes=28281, split="50/25/25"),
     "deezer-artists": Entry(
-        "Deezer, all artists",
+        "Deezer-artists",
         "DeezerEurope",
         "DeezerEurope",
         raw="DeezerEurope",
