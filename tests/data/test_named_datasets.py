@@ -1,15 +1,18 @@
 import pickle
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
+from torch_geometric.data import Data
 
 from gpm import GpmError, Graph, load_graph
 from gpm.data.catalog import CATALOG
 from gpm.data.graph_data import load_graph_data
-from gpm.data.named_datasets import load_dataset, open_collection, read_compact
+from gpm.data.named_datasets import _replace_features, load_dataset, open_collection, read_compact
 from gpm.io.cache import data_root
 
 
@@ -122,3 +125,21 @@ def test_a_damaged_compact_file_gets_a_sentence(tmp_path: Path) -> None:
     np.savez(path, row=np.zeros(1))
     with pytest.raises(GpmError, match=r"is not a compact collection \(KeyError\)"):
         read_compact(path)
+
+
+def test_features_of_their_own_are_checked_before_the_graph_is_loaded(tiny: Path) -> None:
+    file = tiny / CATALOG["deezer-artists"].features
+    with pytest.raises(GpmError, match=r"cannot be downloaded; put DeezerEurope/multihot_csr\.npz below"):
+        load_dataset("deezer-artists")
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"no archive")
+    with pytest.raises(GpmError, match=rf"{re.escape(str(file))} is not a sparse matrix"):
+        load_dataset("deezer-artists")
+
+
+def test_features_replace_those_of_the_loader_row_by_row() -> None:
+    features, entry = sp.csr_array(np.array([[0.0, 2.0], [0.0, 0.0], [3.0, 0.0]])), CATALOG["deezer-artists"]
+    data = _replace_features(Data(x=torch.zeros(3, 1), num_nodes=3), features, entry)
+    assert data.x.to_dense().tolist() == features.toarray().tolist()
+    with pytest.raises(GpmError, match="has 3 rows for 4 nodes; replace the file"):
+        _replace_features(Data(num_nodes=4), features, entry)
