@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -16,72 +15,12 @@ import pytest
 from gpm.errors import GpmError
 from gpm.explain.explanation import Explanation, View, ViewNode
 from gpm.explain.page import page_text, write_page
+from tests.browser import Opened
 from tests.explain import samples
 
 make_explanation = cache(samples.make_explanation)
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 HOSTILE = ("<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>", "\u2028'\"&amp;</noscript></title>")
 DESKTOP, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    driver = pytest.importorskip(
-        "playwright.sync_api", reason="the page is tested in a browser: pip install playwright"
-    )
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        pytest.skip(f"the page is tested in a browser: none of {', '.join(BROWSERS)} is installed")
-    with driver.sync_playwright() as play:
-        opened = play.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
-class Opened:
-    """A window of the browser, and all that its pages complained of or asked for."""
-
-    def __init__(self, context: Any) -> None:
-        self.troubles: list[str] = []
-        self.asked: list[str] = []
-        self.given: list[str] = []
-        self.page = context.new_page()
-        self.page.set_default_timeout(5000)
-        self.page.on("console", lambda m: self.troubles.append(m.text) if m.type in ("error", "warning") else None)
-        self.page.on("pageerror", lambda error: self.troubles.append(str(error)))
-        self.page.on("request", lambda request: self.asked.append(request.url))
-        self.page.on("dialog", lambda dialog: (self.troubles.append(dialog.message), dialog.dismiss()))
-
-    def open(self, file: Path) -> None:
-        self.page.mouse.move(5, 5)
-        self.given.append(file.as_uri())
-        self.page.goto(file.as_uri())
-
-    def told(self) -> tuple[list[str], set[str], set[str]]:
-        """Complaints, and addresses that were asked for and that were given, since the last time."""
-        found = list(self.troubles), set(self.asked), set(self.given)
-        for noted in (self.troubles, self.asked, self.given):
-            noted.clear()
-        return found
-
-    def each(self, selector: str, what: str) -> list[Any]:
-        found: list[Any] = self.page.eval_on_selector_all(selector, f"parts => parts.map((part) => {what})")
-        return found
-
-    def lit(self) -> set[str]:
-        return set(self.each(".node.lit", "part.dataset.name"))
-
-    def order(self, panel: int = 0) -> list[int]:
-        rows: list[str] = (
-            self.page.locator(".patterns")
-            .nth(panel)
-            .evaluate("list => [...list.children].filter((row) => !row.hidden).map((row) => row.dataset.place)")
-        )
-        return [int(row) for row in rows]
-
-    def point_at(self, selector: str) -> None:
-        box = self.page.locator(selector).first.bounding_box()
-        self.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
 
 
 @pytest.fixture(scope="module")

@@ -73,7 +73,7 @@ def _figures(folder: Path) -> dict[str, Any]:
     return {
         key: value
         for key, value in result.items()
-        if key not in ("train_seconds", "time_shares", "seconds_per_step", "date")
+        if key not in ("train_seconds", "time_shares", "seconds_per_step", "peak_memory_mb", "date")
     }
 
 
@@ -90,7 +90,7 @@ def _flags(options: dict[str, Any]) -> list[str]:
 
 def test_a_run_folder_holds_what_it_promises(tmp_path: Path) -> None:
     run = _train(_graph(), tmp_path / "run", metric="accuracy")
-    promised = set(re.findall(r"[\w.]+\.(?:yaml|json|safetensors|csv|npz|md|ckpt)\b", gpm.run.run.__doc__ or ""))
+    promised = set(re.findall(r"[\w.]+\.(?:yaml|json|safetensors|csv|npz|md|html|ckpt)\b", gpm.run.run.__doc__ or ""))
     assert {path.name for path in run.folder.iterdir()} == promised - {"checkpoint.ckpt"}
     result = json.loads((run.folder / "result.json").read_text())
     protocol = "split random 60/20/20, seed 0; epoch chosen by validation metric; test read once"

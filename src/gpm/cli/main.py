@@ -17,6 +17,7 @@ COMMANDS = {
     "train": "gpm.cli.train:train_run",
     "evaluate": "gpm.cli.evaluate:evaluate_run",
     "predict": "gpm.cli.predict:predict_run",
+    "report": "gpm.cli.report:report_run",
     "explain": "gpm.cli.explain:explain_run",
     "shift": "gpm.cli.shift:shift_run",
     "embed": "gpm.cli.embed:embed_run",

@@ -28,6 +28,12 @@ def read_asset(package: str, name: str) -> str:
     return resources.files(package).joinpath("web", name).read_text(encoding="utf-8")
 
 
+def section_style(package: str) -> str:
+    """Return the style of a page of sections, with what `web/page.css` of its package adds."""
+    own = read_asset(package, "page.css")
+    return "".join(read_asset("gpm.explain", name) for name in ("page.css", "sections.css")) + own
+
+
 def assemble_page(package: str, *, title: str, style: str, script: str = "", **content: str) -> str:
     """Fill the shell with the body in `web/page.html` of a package, and that with HTML by placeholder."""
     title = html.escape(title)

@@ -66,3 +66,19 @@ def _version(package: str) -> str | None:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+def _read_memory(path: str, name: str) -> int:
+    """Return a number of bytes; 0 where the system does not tell."""
+    try:
+        lines = Path(path).read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith(name)), 0)
+
+
+peak_bytes = functools.partial(_read_memory, "/proc/self/status", "VmHWM:")  # of this process so far
+private_bytes = functools.partial(
+    _read_memory, "/proc/self/status", "RssAnon:"
+)  # of this process, without mapped files
+available_bytes = functools.partial(_read_memory, "/proc/meminfo", "MemAvailable:")  # of this computer

@@ -26,7 +26,16 @@ FORMATS = {CHECKSUMS: "gpm-checksums", HEADER: "gpm-graph"}
 FIXES = {CHECKSUMS: "remove it if you trust the other files", HEADER: "save the graph again"}
 VERSION = 1  # of both formats
 USED = ("config.yaml", "model.json", "model.safetensors", "split.npz")  # the files that predictions are made from
-LATER = ("explain", "shift", "tensorboard", "wandb", "mlruns", "calibration.json")  # in a run, but not of its training
+LATER = (
+    "report.html",
+    "figures",
+    "explain",
+    "shift",
+    "tensorboard",
+    "wandb",
+    "mlruns",
+    "calibration.json",
+)  # in a run, but not of its training
 _MAX_DEPTH = 16  # of nested folders
 _PIECE, _PIECES = 4096, 64  # bytes and number of the pieces of a file that a quick check reads
 

@@ -11,7 +11,7 @@ from gpm.io.atomic import write_text
 from gpm.io.yaml_files import read_options
 
 CONFIG, MODEL, WEIGHTS, SPLIT, RESULT = "config.yaml", "model.json", "model.safetensors", "split.npz", "result.json"
-RECIPE = "recipe.json"
+RECIPE, REPORT = "recipe.json", "report.html"
 STATE, HISTORY, PREDICTIONS, ENVIRONMENT, CARD = (
     "checkpoint.ckpt", "metrics.csv", "predictions.csv", "environment.json", "README.md",
 )  # fmt: skip

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpm.explain.figure import save_figure
-from gpm.reproduce.records import spell_flags
+from gpm.run.command import spell_flags
 from gpm.run.run import Run
 from gpm.tasks.metrics import METRICS
 from gpm.training.start import train

@@ -7,9 +7,7 @@ import functools
 import hashlib
 import json
 import re
-import shlex
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from gpm.io.atomic import read_json, write_json
 from gpm.io.environment import describe_environment, find_commit
 from gpm.reproduce.fresh import score_fresh
 from gpm.reproduce.paper_tables import Column, Ours, Table, estimate_minutes
+from gpm.run.command import spell_flags
 from gpm.run.run import Run
 from gpm.training.baseline_options import GRAPHS, LINKS, NODES
 from gpm.training.recipes import Recipe, find_recipe
@@ -101,15 +100,6 @@ def _recipe_of(name: str) -> Recipe:
     recipe = find_recipe(name)
     assert recipe is not None
     return recipe
-
-
-def spell_flags(options: Mapping[str, Any]) -> str:
-    """Return options as they are written on the command line."""
-    return " ".join(f"--{key} {shlex.quote(_spell(value))}" for key, value in sorted(options.items()))
-
-
-def _spell(value: Any) -> str:
-    return json.dumps(value) if isinstance(value, (list, bool)) else str(value)
 
 
 class Records:

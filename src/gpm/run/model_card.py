@@ -47,12 +47,14 @@ def write_card(run: OpenedRun, result: dict[str, Any], paper: str = "", note: st
         ),
         "",
         *_compare(result),
+        *_list_classes(result.get("details") or {}),
         f"- Protocol: {result['protocol']}; seed {config.seed}; split digest `{result['split_digest']}`.",
         f"- Epoch {result['best_epoch']} of {result['epochs']}, {result['train_seconds']:.0f} s of training, "
         f"{result['date']}.",
         *([walks] if config.model == "gpm" else []),
         *_describe_threshold(run.task),
         *_describe_linear(result),
+        "- `report.html` shows all this with charts; `gpm report .` adds figures, shapes and explained mistakes.",
         "- Every option is in `config.yaml`, versions and devices are in `environment.json`, epochs in `metrics.csv`.",
         *([f"- {note}"] if note else []),
         "",
@@ -80,6 +82,21 @@ def _compare(result: dict[str, Any]) -> list[str]:
         *(f"| {name} | {kind.show(row['val'])} | {kind.show(row['test'])} |" for name, row in rows.items()),
         "",
     ]
+
+
+def _list_classes(details: dict[str, Any]) -> list[str]:
+    """Return a table of the classes or labels on the test split; at most the first 20."""
+    scores = details.get("classes") or details.get("labels") or []
+    if not scores:
+        return []
+    rows = [
+        f"| {_plain(each['name'])} | {each['count']:,} | "
+        + " | ".join(f"{each[name]:.1%}" for name in ("precision", "recall", "f1"))
+        + " |"
+        for each in scores[:MOST_NAMES]
+    ]
+    more = [f"{len(scores) - MOST_NAMES:,} more are in `result.json`.", ""] if len(scores) > MOST_NAMES else []
+    return ["| class | in test | precision | recall | F1 |", "|---|---|---|---|---|", *rows, "", *more]
 
 
 def _describe_seen(run: OpenedRun, level: str) -> str:
@@ -127,5 +144,5 @@ def _describe_prediction(metadata: dict[str, Any]) -> str:
 
 
 def _plain(name: object) -> str:
-    """Return a name on one line and without backticks."""
-    return " ".join(str(name).replace("`", "'").split())
+    """Return a name on one line, without backticks and marks of tables."""
+    return " ".join(str(name).replace("`", "'").replace("|", "/").split())

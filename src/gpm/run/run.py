@@ -6,6 +6,7 @@ model.safetensors    weights and statistics         model.json      metadata of 
 metrics.csv          one row per epoch              result.json     final scores with seed, protocol and split
 split.npz            the split, with a digest       predictions.csv predictions of the test split
 environment.json     versions and devices           README.md       the model card
+report.html          the report                     figures/        its figures, by `gpm report`
 plan.json            the request                    checksums.json  size and SHA-256 of every file, written last
 checkpoint.ckpt      the state to resume from, until the training is complete
 ```

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
 
 from gpm.explain.layout import nearest, places
-from gpm.explain.page_shell import assemble_page, read_asset
+from gpm.explain.page_parts import draw_meter, make_table, show_number, show_row
+from gpm.explain.page_shell import assemble_page, section_style
 from gpm.shift.result import Distance, Shares, Shift, TopologyShare
 from gpm.shift.verdict import RULES, TITLES
 from gpm.tasks.metrics import METRICS
@@ -34,28 +34,30 @@ def page_text(shift: Shift) -> str:
     domains = (("source", shift.source, shift.source_nodes), ("target", shift.target, shift.target_nodes))
     metric, unit = METRICS[shift.scores.metric].title, "attention" if shift.attention else "patterns"
     last = "<span>attention</span>" if shift.attention else ""
-    lengths = ([f"{e.length}", *(_number(value, _DIGITS) for value in (e.value, e.reference))] for e in shift.lengths)
+    lengths = (
+        [f"{e.length}", *(show_number(value, _DIGITS) for value in (e.value, e.reference))] for e in shift.lengths
+    )
     return assemble_page(
         "gpm.shift",
         title=f"{shift.data}: how far apart",
-        style=read_asset("gpm.explain", "page.css") + read_asset("gpm.shift", "page.css"),
+        style=section_style("gpm.shift"),
         verdict=html.escape(shift.verdict),
         domains="".join(
-            f'<span class="{kind}"><i class="dot"></i>{kind}: {html.escape(name)}, {_number(count)} nodes</span>'
+            f'<span class="{kind}"><i class="dot"></i>{kind}: {html.escape(name)}, {show_number(count)} nodes</span>'
             for kind, name, count in domains
         ),
-        seed=_number(shift.seed, "{}"),
+        seed=show_number(shift.seed, "{}"),
         distances="".join(_show_distance(distance, shift) for distance in shift.distances),
         columns=_list_columns(shift),
-        lengths=_table(["steps", "distance", "halves of the source"], lengths),
+        lengths=make_table(["steps", "distance", "halves of the source"], lengths),
         metric=f"{metric[0].upper()}{metric[1:]}",
         scores=_show_scores(shift),
         unit=unit,
-        shared=_number(shift.reference_shared, _PERCENT),
+        shared=show_number(shift.reference_shared, _PERCENT),
         shares=_show_shares("source", shift.source_shares, unit) + _show_shares("target", shift.target_shares, unit),
         most="attended" if shift.attention else "frequent",
         shown=str(len(shift.topologies)),
-        found=_number(shift.found),
+        found=show_number(shift.found),
         attended="Attention is that on one such pattern, where an average pattern has 1. " if shift.attention else "",
         topology=html.escape(shift.topology),
         head=_pair(shift, f"<span>{_SOURCE} {_TARGET}</span><span>share</span>{last}"),
@@ -69,14 +71,14 @@ def _show_distance(distance: Distance, shift: Shift) -> str:
     value, mark = (2 * each - 1 if area else each for each in (distance.value, distance.reference))
     medians = ""
     if distance.name == "degrees":
-        one, two = (_number(value, "{:g}") for value in shift.medians)
+        one, two = (show_number(value, "{:g}") for value in shift.medians)
         medians = f". The median is {one} in the source and {two} in the target"
-    return _row(
+    return show_row(
         f'{html.escape(title.capitalize())}<span class="tag {distance.word}">{distance.word}</span>',
-        f"{_number(distance.value, _DIGITS)}{_UNITS.get(distance.name, '')}",
-        _meter(value, mark, f"{title}: {distance.value:.3f}"),
+        f"{show_number(distance.value, _DIGITS)}{_UNITS.get(distance.name, '')}",
+        draw_meter(value, mark, f"{title}: {distance.value:.3f}"),
         f"{_MEANING[distance.name].capitalize()}{medians}. {html.escape(distance.measure)}; "
-        f"halves of the source: {_number(distance.reference, _DIGITS)}.",
+        f"halves of the source: {show_number(distance.reference, _DIGITS)}.",
     )
 
 
@@ -84,12 +86,12 @@ def _list_columns(shift: Shift) -> str:
     if not shift.columns:
         return ""
     rows = [
-        [html.escape(column.name), *(_number(value, "{:.3g}") for value in (column.source, column.target)),
-         _number(column.difference, "{:+.2f} SD")]
+        [html.escape(column.name), *(show_number(value, "{:.3g}") for value in (column.source, column.target)),
+         show_number(column.difference, "{:+.2f} SD")]
         for column in shift.columns
     ]  # fmt: skip
     head = ["column", f"mean, {_SOURCE}", f"mean, {_TARGET}", "difference"]
-    return f"<div><h3>Columns that differ the most</h3>{_table(head, rows)}</div>"
+    return f"<div><h3>Columns that differ the most</h3>{make_table(head, rows)}</div>"
 
 
 def _show_scores(shift: Shift) -> str:
@@ -100,16 +102,16 @@ def _show_scores(shift: Shift) -> str:
     most = 1.0 if metric.share else max(values, default=1.0) or 1.0
 
     def show(kind: str, name: str, value: float | None, about: str) -> str:
-        bar = _meter((value or 0.0) / most, None if not source else source / most, name, kind)
-        return _row(name, "?" if value is None else _number(value, metric.show(value)), bar, about)
+        bar = draw_meter((value or 0.0) / most, None if not source else source / most, name, kind)
+        return show_row(name, "?" if value is None else show_number(value, metric.show(value)), bar, about)
 
     rows = [
-        show("source", "Source, validation split", source, f"{_number(scores.source_count)} nodes"),
-        show("target", "Target, test split", scores.target, f"{_number(scores.target_count)} nodes"),
+        show("source", "Source, validation split", source, f"{show_number(scores.source_count)} nodes"),
+        show("target", "Target, test split", scores.target, f"{show_number(scores.target_count)} nodes"),
     ]
     for rank, group in zip(_RANKS, scores.groups, strict=True):
-        away = f"called target with probability {_number(group.away, '{:.2f}')} on average"
-        rows.append(show("target", rank, group.score, f"{_number(group.count)} nodes, {away}"))
+        away = f"called target with probability {show_number(group.away, '{:.2f}')} on average"
+        rows.append(show("target", rank, group.score, f"{show_number(group.count)} nodes, {away}"))
     better = "" if metric.larger else " Lower is better."
     return (
         "<p>Test nodes of the target in five groups of equal size, by how sure a classifier that reads the model's "
@@ -124,12 +126,12 @@ def _show_shares(kind: str, share: Shares, unit: str) -> str:
     for name, value in (("shared", share.shared), ("own", own), ("other", other)):
         bars.append(f'<rect class="{name}" x="{100 * at:.2f}" width="{100 * value:.2f}" height="12"/>')
         at += value
-    return _row(
+    return show_row(
         f"{kind.capitalize()}: {unit} on shared topologies",
-        _number(share.shared, _PERCENT),
+        show_number(share.shared, _PERCENT),
         f'<svg class="meter" viewBox="0 0 100 12" preserveAspectRatio="none" aria-hidden="true">{"".join(bars)}</svg>',
-        f"{_number(own, _PERCENT)} on topologies of the {kind} only, {_number(other, _PERCENT)} on those of the "
-        f"{'target' if kind == 'source' else 'source'} only",
+        f"{show_number(own, _PERCENT)} on topologies of the {kind} only, {show_number(other, _PERCENT)} on those of "
+        f"the {'target' if kind == 'source' else 'source'} only",
         f' class="shares {kind}"',
     )
 
@@ -141,9 +143,9 @@ def _show_topology(topology: TopologyShare, shift: Shift) -> str:
         ("source", topology.source, topology.source_attention),
         ("target", topology.target, topology.target_attention),
     ):
-        shown = "" if attention is None else _number(attention, "{:.2f}")
-        lines += _meter(share / most, None, f"{kind}: {share:.2%}", kind, thin=True)
-        lines += f"<span>{_number(share, _PERCENT)}</span>" + f"<span>{shown}</span>" * shift.attention
+        shown = "" if attention is None else show_number(attention, "{:.2f}")
+        lines += draw_meter(share / most, None, f"{kind}: {share:.2%}", kind, thin=True)
+        lines += f"<span>{show_number(share, _PERCENT)}</span>" + f"<span>{shown}</span>" * shift.attention
     steps = "1 step" if topology.length == 1 else f"{topology.length} steps"
     walk = f"{'-'.join(map(str, topology.code))}, {steps}" if topology.code else steps
     tag = "" if topology.where == "shared" else f'<span class="tag clear">{topology.where}</span>'
@@ -171,39 +173,6 @@ def _draw_shape(topology: TopologyShare) -> str:
     )
 
 
-def _row(name: str, number: str, bar: str, about: str, kind: str = "") -> str:
-    """Return an entry of a list of bars."""
-    head = f'<li{kind}><span class="name">{name}</span><span class="number">{number}</span>'
-    return f"{head}{bar}<small>{about}</small></li>"
-
-
 def _pair(shift: Shift, content: str) -> str:
     """Return a cell that shows the source above the target."""
     return f'<div class="pair{" wide" if shift.attention else ""}">{content}</div>'
-
-
-def _meter(value: float, mark: float | None, label: str, kind: str = "", *, thin: bool = False) -> str:
-    """Draw a bar over a share of the width, with a mark at another share."""
-    width, tick = (100 * min(max(each or 0.0, 0.0), 1.0) for each in (value, mark))
-    line = "" if mark is None else f'<line class="tick" x1="{tick:.2f}" x2="{tick:.2f}" y1="-2" y2="14"/>'
-    return (
-        f'<svg class="meter {kind}{" thin" * thin}" viewBox="0 0 100 12" preserveAspectRatio="none" role="img" '
-        f'aria-label="{html.escape(label)}"><rect class="track" width="100" height="12"/>'
-        f'<rect class="full" width="{width:.2f}" height="12"/>{line}</svg>'
-    )
-
-
-def _number(value: float, form: str = "{:,}") -> str:
-    """Show a number in a form, and give it in full to programs that read the page."""
-    return f'<data value="{value!r}">{form.format(value)}</data>'
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Make a table whose first column is text and whose others are numbers."""
-
-    def line(tag: str, cells: Sequence[str]) -> str:
-        kinds = ["", *[' class="number"'] * (len(cells) - 1)]
-        return f"<tr>{''.join(f'<{tag}{kind}>{cell}</{tag}>' for kind, cell in zip(kinds, cells, strict=True))}</tr>"
-
-    body = "".join(line("td", row) for row in rows)
-    return f"<table><thead>{line('th', head)}</thead><tbody>{body}</tbody></table>"

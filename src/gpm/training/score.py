@@ -15,6 +15,7 @@ from gpm.data.domain_data import DomainSplit
 from gpm.data.splits import LinkSplit, Split
 from gpm.inference.model_files import load_weights
 from gpm.io.atomic import write_json
+from gpm.io.environment import peak_bytes
 from gpm.io.run_files import PREDICTIONS, RESULT, WEIGHTS
 from gpm.nn.predictor import Predicts
 from gpm.run.run import Run
@@ -112,6 +113,7 @@ def _read(job: Job, predictor: Predicts, inputs: NDArray) -> torch.Tensor:
 
 def score_run(job: Job, run: Run, trained: Trained, logits: dict[str, torch.Tensor], networks: Scores) -> None:
     """Score the logits of the kept weights, see `read_held_out`, beside simple baselines and other networks."""
+    from gpm.report.run_report import Report
     from gpm.run.model_card import write_card
     from gpm.training.simple_baselines import score_baselines
 
@@ -124,7 +126,10 @@ def score_run(job: Job, run: Run, trained: Trained, logits: dict[str, torch.Tens
     content = _make_result(job, run, trained, scores)
     content["baselines"] = score_baselines(run.data, run.task, run.split, trees=job.baselines) | networks
     paper = job.recipe.beside_paper(run.config)
+    report = Report.of(run, content, logits)
+    content |= {"details": report.details.numbers, "peak_memory_mb": round(peak_bytes() / 1e6)}
     write_card(run, content, paper, job.recipe.note)
+    report.save()
     write_json(run.folder / RESULT, content)  # last: what has a result is trained and scored
     _report(job, run, trained, content, paper)
     constant = [run.describe_constant(part, logits[part]) for part in ("test", "val")]

@@ -21,6 +21,7 @@ from gpm.config import Config
 from gpm.data.sources import load_task_data
 from gpm.errors import GpmError
 from gpm.io.cache import data_root
+from gpm.io.environment import available_bytes, peak_bytes, private_bytes
 from gpm.training.estimate import machine_costs as kept
 from gpm.training.estimate.estimate import Team, count_instances, estimate
 from gpm.training.estimate.forecast import fewest, make_plan
@@ -30,10 +31,7 @@ from gpm.training.estimate.measure import (
     Costs,
     Line,
     LiveBytes,
-    available_bytes,
     measure,
-    peak_bytes,
-    private_bytes,
 )
 from gpm.training.estimate.subject import Stated, Subject
 from tests.small_runs import SMALL, make_graph

@@ -141,7 +141,14 @@ def write_schema(path: Path, schema: Schema) -> None:
 
 
 def describe(schema: Schema, examples: Mapping[str, Mapping[str, str]] | None = None) -> list[str]:
-    """Format the table that is shown before training: one line per column, or per run of columns that are alike.
+    """Format the table that is shown before training, see `list_columns`."""
+    rows = list_columns(schema, examples)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def list_columns(schema: Schema, examples: Mapping[str, Mapping[str, str]] | None = None) -> list[list[str]]:
+    """Return the cells of a table of all columns, after its head: one row per column, or per run of alike columns.
 
     `examples` has a cell of each column, by table and column.
     """
@@ -154,9 +161,7 @@ def describe(schema: Schema, examples: Mapping[str, Mapping[str, str]] | None = 
             for column in run[:1] if long else run:
                 label = f"{_printed(run[0], 9)} ... {_printed(run[-1], 9)} ({len(run):,})" if long else column
                 rows.append((name, label, entry.role, entry.kind, _fate(entry, name), cells.get(column, "")))
-    shown = [[_printed(cell, 160 if i == 4 else 28) for i, cell in enumerate(row)] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown]
+    return [[_printed(cell, 160 if i == 4 else 28) for i, cell in enumerate(row)] for row in rows]
 
 
 def _fate(column: Column, table: str) -> str:

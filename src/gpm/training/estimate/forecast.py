@@ -11,12 +11,12 @@ import torch
 from gpm.compute import keep_memory, set_threads
 from gpm.config import SIZES, Config
 from gpm.errors import GpmError
+from gpm.io.environment import available_bytes, private_bytes
 from gpm.training.choose import choose_recipe, default_config
 from gpm.training.distributed import lead
 from gpm.training.distributed.ranks import World
 from gpm.training.estimate.estimate import GB, Estimate, Team, count_instances, estimate
 from gpm.training.estimate.machine_costs import STATE, find_constants, find_costs
-from gpm.training.estimate.measure import available_bytes, private_bytes
 from gpm.training.estimate.subject import Stated, Subject
 from gpm.training.paper_options import choose_paper
 from gpm.training.recipes import Recipe

@@ -28,8 +28,9 @@ from gpm.config import Config
 from gpm.errors import GpmError
 from gpm.io.atomic import read_json, write_json
 from gpm.io.cache import data_root
+from gpm.io.environment import peak_bytes
 from gpm.io.json_schema import check_json
-from gpm.training.estimate.measure import Bench, Costs, measure, peak_bytes
+from gpm.training.estimate.measure import Bench, Costs, measure
 from gpm.training.estimate.subject import Stated, Subject
 
 KEPT = "plan.json"  # cache file in the data root

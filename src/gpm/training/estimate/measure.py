@@ -11,8 +11,6 @@ import weakref
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
+from gpm.io.environment import available_bytes
 from gpm.nn import LinkPatternMachine
 from gpm.nn.predictor import POSITIONS, Predictor
 from gpm.training.batches import Batch
@@ -239,17 +238,3 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _forget(self, key: int, size: int) -> None:
         self._storages.pop(key, None)
         self.now -= size
-
-
-def _read(path: str, name: str) -> int:
-    """Return a number of bytes; 0 where the system does not tell."""
-    try:
-        lines = Path(path).read_text(encoding="ascii").splitlines()
-    except OSError:
-        return 0
-    return next((1024 * int(line.split()[1]) for line in lines if line.startswith(name)), 0)
-
-
-peak_bytes = partial(_read, "/proc/self/status", "VmHWM:")  # of this process so far
-private_bytes = partial(_read, "/proc/self/status", "RssAnon:")  # of this process, without mapped files
-available_bytes = partial(_read, "/proc/meminfo", "MemAvailable:")  # of this computer, free or to be freed
