@@ -53,6 +53,16 @@ def show(browser: Any, windows: dict[str, Opened], tmp_path: Path) -> Iterator[A
         assert asked == given
 
 
+def test_the_verdict_comes_first_with_its_rule(show: Any) -> None:
+    explanation = make_explanation()
+    opened = show(explanation)
+    assert opened.page.inner_text(".strength") == f"{explanation.strength.word} evidence"
+    assert opened.page.get_attribute(".strength", "title") == explanation.strength.rule
+    assert explanation.strength.reason in opened.page.inner_text(".summary .verdict")
+    top = opened.page.locator(".summary .verdict").bounding_box()["y"]
+    assert top < opened.page.locator("#tools").bounding_box()["y"]
+
+
 def test_pointing_at_a_pattern_lights_its_walk_and_nothing_else(show: Any) -> None:
     explanation = make_explanation()
     opened = show(explanation)

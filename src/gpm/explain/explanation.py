@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from gpm.explain.strength import Strength, judge
+
 Method = Literal["auto", "banzhaf", "attention", "left-out", "gradient"]
 ALL = "(all)"  # heading of all classes together
 
@@ -182,6 +184,11 @@ class Explanation:
             return f"{self.name}: {named}{self.answer:.4g}"
         return f"{self.name}: {self.classes[self.target]}, {self.answer:.1%} sure"
 
+    @property
+    def strength(self) -> Strength:
+        """The verdict: strong, moderate or weak evidence, with the reason and the rule."""
+        return judge(self.trust, value=self.kind == "value")
+
     def argument(self, pattern: ScoredPattern) -> str:
         """Return what a pattern speaks for."""
         if self.kind == "value":
@@ -190,7 +197,7 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as plain values, as in `explanation.json` and on the page."""
-        return asdict(self) | {"name": self.name, "headline": self.headline}
+        return asdict(self) | {"name": self.name, "headline": self.headline, "strength": asdict(self.strength)}
 
 
 @dataclass(frozen=True)

@@ -44,8 +44,9 @@ def tell_trust(explanation: Explanation) -> list[str]:
         return f"{value:.4g}" if explanation.kind == "value" else f"{value:.1%}"
 
     lines = [
+        f"{explanation.strength.word} evidence. {explanation.strength.reason}",
         f"without the best tenth of the patterns {show(answer)} becomes {show(answer - trust.drop)}; without "
-        f"equally many random walks of every length, {show(answer - trust.random_drop)}"
+        f"equally many random walks of every length, {show(answer - trust.random_drop)}",
     ]
     if len(trust.edges.top) > 1:
         count, some = int(trust.edges.share[-1]), trust.edges

@@ -140,7 +140,9 @@ function summary(explanation, level) {
     ["seed", String(explanation.seed)],
   ].filter(([, value]) => value);
   const listed = facts.map(([fact, value]) => html("div", {}, html("dt", {}, fact), titled("dd", value)));
+  const { word, reason, rule } = explanation.strength;
   return html("section", { class: "summary" },
     html(level, { title: headline }, html("span", { class: "what" }, name), headline.slice(name.length)),
+    html("p", { class: "verdict" }, html("span", { class: `strength ${word}`, title: rule }, `${word} evidence`), reason),
     html("dl", {}, ...listed));
 }
