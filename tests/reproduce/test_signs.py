@@ -44,14 +44,27 @@ def test_only_differences_beyond_the_papers_deviation_count_and_only_seeds_that_
     [
         ({0: 0.96, 1: 0.98}, "opposite"),
         ({0: 0.97, 1: 0.96}, "opposite, within one standard error"),
-        ({0: 0.96}, "opposite"),
-        ({0: 0.95}, "none"),
+        ({0: 0.96}, "opposite, one seed"),
+        ({0: 0.95}, "none, one seed"),
         ({0: 0.945, 1: 0.972}, "same, within one standard error"),
     ],
 )
 def test_another_sign_is_called_so(changed: dict[int, float], verdict: str) -> None:
     (sign,) = compare_signs(TABLE, _cells(base={0: 0.95, 1: 0.97}, changed=changed))
     assert sign.verdict == verdict
+
+
+def test_opposite_signs_are_named_and_sizes_compared() -> None:
+    lines = describe_signs(TABLE, _cells(base={0: 0.95, 1: 0.97}, changed={0: 0.96, 1: 0.98}))
+    assert (
+        "Opposite to the paper by more than a standard error: Blog w/o AP. The mean size of the differences is 1.00 "
+        "here and 4.00 in the paper: with this training the parts matter less."
+    ) in lines
+    large = describe_signs(TABLE, _cells(base={0: 0.95, 1: 0.97}, changed={0: 0.91, 1: 0.92}))
+    assert (
+        "Opposite to the paper by more than a standard error: none. The mean size of the differences is 4.50 here and "
+        "4.00 in the paper."
+    ) in large
 
 
 def test_what_is_no_ablation_or_was_not_run_has_no_signs() -> None:

@@ -13,7 +13,7 @@ from gpm.reproduce.measures import measure
 from gpm.reproduce.paper_tables import Cell, Table
 from gpm.reproduce.records import Record
 
-WITHIN = ", within one standard error"
+WITHIN, ALONE = ", within one standard error", ", one seed"
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,10 @@ class Sign:
 
     @property
     def verdict(self) -> str:
-        """Return same, opposite or none, and whether the difference here is within its standard error."""
+        """Return same, opposite or none; and whether the difference is within its standard error, or of one seed."""
         word = "none" if round(self.here, 2) == 0 else "same" if self.here * self.paper > 0 else "opposite"
+        if math.isnan(self.error):
+            return f"{word}{ALONE}"
         return f"{word}{WITHIN}" if 0 < abs(self.here) <= self.error else word
 
 
@@ -81,6 +83,7 @@ def describe_signs(table: Table, cells: Cells) -> list[str]:
         "were measured here. *Here*: mean and standard error of the differences of each seed.",
         "",
         f"Sign here, of {len(signs)}: {'; '.join(f'{word} {count}' for word, count in sorted(counts.items()))}.",
+        _tell_sizes(signs),
         "",
         "| dataset | row | paper | here | sign |",
         "|---|---|---|---|---|",
@@ -90,6 +93,15 @@ def describe_signs(table: Table, cells: Cells) -> list[str]:
         ),
         "",
     ]
+
+
+def _tell_sizes(signs: Sequence[Sign]) -> str:
+    """Say which signs are opposite for sure, and how large the differences are."""
+    opposite = [f"{sign.column} {sign.row}" for sign in signs if sign.verdict == "opposite"]
+    here, paper = (statistics.fmean(abs(getattr(sign, name)) for sign in signs) for name in ("here", "paper"))
+    disagree = f"Opposite to the paper by more than a standard error: {', '.join(opposite) or 'none'}. "
+    less = ": with this training the parts matter less" if here < paper / 1.5 else ""
+    return f"{disagree}The mean size of the differences is {here:.2f} here and {paper:.2f} in the paper{less}."
 
 
 def _show(sign: Sign) -> str:
