@@ -21,6 +21,7 @@ from gpm.patterns.shape_names import name_shape as name_shape
 from gpm.patterns.tokenizer import Tokenizer as Tokenizer
 from gpm.patterns.walks import WalkRule as WalkRule
 from gpm.patterns.walks import walk as walk
+from gpm.report.comparison import compare as compare
 from gpm.run.run import Run as Run
 from gpm.training.adapt import adapt as adapt
 from gpm.training.adapt import unite as unite

@@ -18,6 +18,7 @@ COMMANDS = {
     "evaluate": "gpm.cli.evaluate:evaluate_run",
     "predict": "gpm.cli.predict:predict_run",
     "report": "gpm.cli.report:report_run",
+    "compare": "gpm.cli.compare:compare_runs",
     "explain": "gpm.cli.explain:explain_run",
     "shift": "gpm.cli.shift:shift_run",
     "embed": "gpm.cli.embed:embed_run",

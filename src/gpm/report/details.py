@@ -12,9 +12,9 @@ from gpm.inference.opened import OpenedRun
 from gpm.report.class_details import describe_classes, describe_labels, find_class_statistic
 from gpm.report.content import Details
 from gpm.report.link_details import describe_links, find_link_statistic
-from gpm.report.measures import resample
+from gpm.report.measures import Statistic, resample
 from gpm.report.value_details import describe_values, find_value_statistic
-from gpm.tasks import ClassTask, LinkTask, ValueTask
+from gpm.tasks import ClassTask, LinkTask, Task, ValueTask
 
 MOST_RESAMPLED = 200_000  # instances of which an interval is computed
 
@@ -25,16 +25,28 @@ def describe_predictions(run: OpenedRun, logits: Mapping[str, Tensor]) -> Detail
     truth = {part: task.targets[torch.tensor(getattr(run.split, part))] for part in ("val", "test")}
     said, true = logits["test"], truth["test"]
     if isinstance(task, LinkTask):
-        details, statistic = describe_links(run, task, said, true), find_link_statistic(task, said, true)
+        details = describe_links(run, task, said, true)
     elif isinstance(task, ValueTask):
-        details, statistic = describe_values(run, task, logits, truth), find_value_statistic(task, said, true)
+        details = describe_values(run, task, logits, truth)
     else:
         assert isinstance(task, ClassTask)
-        describe = describe_labels if task.multilabel else describe_classes
-        details, statistic = describe(run, task, said, true), find_class_statistic(task, said, true)
-    if statistic is None or statistic[1] > MOST_RESAMPLED:
+        details = (describe_labels if task.multilabel else describe_classes)(run, task, said, true)
+    statistic = find_statistic(task, said, true)
+    if statistic is None:
         return details
     interval = resample(*statistic)
     return replace(
         details, interval=interval, numbers=details.numbers | ({"test_interval": list(interval)} if interval else {})
     )
+
+
+def find_statistic(task: Task, logits: Tensor, truth: Tensor) -> tuple[Statistic, int] | None:
+    """Return the metric as a function of how often each instance is drawn, and their number; None without one."""
+    if isinstance(task, LinkTask):
+        found = find_link_statistic(task, logits, truth)
+    elif isinstance(task, ValueTask):
+        found = find_value_statistic(task, logits, truth)
+    else:
+        assert isinstance(task, ClassTask)
+        found = find_class_statistic(task, logits, truth)
+    return None if found is None or found[1] > MOST_RESAMPLED else found
