@@ -195,6 +195,11 @@ class Explanation:
             return "raises it" if pattern.argues else "lowers it"
         return f"for {self.classes[pattern.argues]}"
 
+    def _repr_html_(self) -> str:
+        from gpm.explain.page import show_table
+
+        return show_table(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as plain values, as in `explanation.json` and on the page."""
         return asdict(self) | {"name": self.name, "headline": self.headline, "strength": asdict(self.strength)}

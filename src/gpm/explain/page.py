@@ -37,7 +37,7 @@ def page_text(explanations: Sequence[Explanation]) -> str:
         title=explanations[0].headline,
         style=read_asset("gpm.explain", "page.css"),
         script=f'(() => {{\n"use strict";\n{parts}}})();\n',  # no name of theirs is global
-        plain="\n".join(_table(e) for e in explanations),
+        plain="\n".join(show_table(e) for e in explanations),
         data=_data(explanations),
     )
 
@@ -74,8 +74,8 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _table(explanation: Explanation) -> str:
-    """Return the ranked patterns as a table, for browsers without scripts."""
+def show_table(explanation: Explanation) -> str:
+    """Return the verdict and the ranked patterns as HTML, for notebooks and for browsers without scripts."""
     head = ["rank", "pattern", "walk", "score", "spread", "steps", "walks", "without it"]
     form = ".4g" if explanation.kind == "value" else ".1%"
     rows = (
@@ -87,6 +87,7 @@ def _table(explanation: Explanation) -> str:
     truth = f"; label: {explanation.truth}" if explanation.truth else ""
     about = f"{explanation.data}{truth}; scores by {explanation.method}, seed {explanation.seed}"
     return (
-        f"<h2>{html.escape(explanation.headline)}</h2>\n<p>{html.escape(about)}</p>\n"
+        f"<h2>{html.escape(explanation.headline)}</h2>\n<p><b>{explanation.strength.word} evidence.</b> "
+        f"{explanation.strength.reason}</p>\n<p>{html.escape(about)}</p>\n"
         f"<table><thead><tr>{''.join(f'<th>{name}</th>' for name in head)}</tr></thead>\n<tbody>{cells}</tbody></table>"
     )

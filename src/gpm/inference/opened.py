@@ -6,7 +6,7 @@ import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from gpm.graph.find import find_again, find_new
 from gpm.graph.graph import Graph
 from gpm.inference.model_files import check_shapes, load_weights, read_metadata, read_tensor
 from gpm.io.atomic import read_json
-from gpm.io.run_files import CONFIG, RESULT, SPLIT, WEIGHTS, read_config
+from gpm.io.run_files import CONFIG, HISTORY, RESULT, SPLIT, WEIGHTS, read_config
 from gpm.nn.build import build_model, build_predictor
 from gpm.nn.expected_table import VOCABULARIES, Answers
 from gpm.nn.feature_table import InputSpec
@@ -32,6 +32,9 @@ from gpm.nn.predictor import Predictor, Predicts
 from gpm.patterns.walks import has_edge
 from gpm.tasks import Task, load_task
 from gpm.tasks.task import known_answers
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SAMPLE = 1000  # edges by which another graph is recognised as the training graph
 SAME_NODES, SAME_EDGES = 0.9, 0.5  # shares of the training nodes and edges that it must have
@@ -96,6 +99,13 @@ class OpenedRun:
     def result(self) -> dict[str, Any]:
         """The content of `result.json`: the scores of the training."""
         return read_json(self.folder / RESULT)
+
+    @property
+    def history(self) -> pd.DataFrame:
+        """The training by epoch, from `metrics.csv`: seconds, learning rate, losses and validation scores."""
+        import pandas as pd
+
+        return pd.read_csv(self.folder / HISTORY).set_index("epoch")
 
     @cached_property
     def data(self) -> TaskData:

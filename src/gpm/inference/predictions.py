@@ -107,6 +107,9 @@ class Predictions:
     def __len__(self) -> int:
         return len(self.logits)
 
+    def _repr_html_(self) -> str:
+        return str(self.frame()._repr_html_())
+
     def save(self, path: str | Path) -> None:
         """Write a table: .csv, .tsv, .parquet or .jsonl."""
         write_table(Path(path), self.columns())

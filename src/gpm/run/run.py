@@ -17,6 +17,7 @@ Until the training is complete, these files are in a folder of the same name wit
 
 from __future__ import annotations
 
+import html
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -26,13 +27,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gpm.errors import GpmError
+from gpm.explain.page_parts import make_table
 from gpm.graph.digest import check_digest
 from gpm.inference.opened import OpenedRun
 from gpm.inference.predictions import Predictions, prepare_inference, recommend
 from gpm.io.manifest import check_files
-from gpm.io.run_files import CONFIG, MODEL, SPLIT, WEIGHTS
+from gpm.io.run_files import CONFIG, MODEL, RESULT, SPLIT, WEIGHTS
 from gpm.run.workplace import part_of, settle
 from gpm.tasks import ClassTask, load_task
+from gpm.tasks.metrics import METRICS
 
 if TYPE_CHECKING:
     from gpm.explain.explanation import Explanation
@@ -78,6 +81,19 @@ class Run(OpenedRun):
         if not other:
             check_digest(run.data.graph, run.metadata.get("data_digest", ""), run.folder, run.config.data)
         return run
+
+    def _repr_html_(self) -> str:
+        result = self.result if (self.folder / RESULT).is_file() else {}
+        if not result:
+            return f"<p>{html.escape(repr(self))}</p>"
+        metric = result["metric"]
+        kind = METRICS[metric]
+        scores = {"this model": {part: result[part][metric] for part in ("val", "test")}} | result["baselines"]
+        rows = [
+            [html.escape(name), *(kind.show(each[part]) for part in ("val", "test"))] for name, each in scores.items()
+        ]
+        title = html.escape(f"{result['model'].upper()} on {result['data']}")
+        return f"<p><b>{title}</b></p>{make_table([html.escape(kind.title), 'validation', 'test'], rows)}"
 
     def evaluate(self, part: str = "test", *, patterns: int | None = None, progress: bool = False) -> dict[str, float]:
         """Score a split (train, val or test): the metric and related measures, shares between 0 and 1."""
