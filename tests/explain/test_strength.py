@@ -25,40 +25,40 @@ def _moved(gap: float, spread: float = 0.01) -> Curve:
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
-        ({}, "moderate"),  # stable
-        ({"stability": STABLE - 0.01}, "weak"),
+        ({}, "weak"),  # stable, but nothing depends on these patterns
         ({"deletion": _moved(-0.3)}, "strong"),
         ({"insertion": _moved(0.3)}, "strong"),
-        ({"deletion": _moved(-0.3), "stability": 0.1}, "moderate"),
-        ({"deletion": _moved(0.3)}, "moderate"),  # taken out, they make it likelier: they do not carry it
-        ({"insertion": _moved(-0.3)}, "moderate"),
-        ({"deletion": _moved(-0.3, spread=0.16)}, "moderate"),  # no farther than chance
-        ({"deletion": _moved(-LEAST / 2, spread=0.0)}, "moderate"),  # too little
-        ({"deletion": NONE, "insertion": NONE, "stability": float("nan")}, "weak"),
-        ({"deletion": _moved(float("nan"))}, "moderate"),
+        ({"deletion": _moved(-0.3), "stability": STABLE - 0.01}, "moderate"),
+        ({"deletion": _moved(-0.3), "stability": float("nan")}, "moderate"),
+        ({"deletion": _moved(0.3)}, "weak"),  # taken out, they make it likelier: they do not carry it
+        ({"insertion": _moved(-0.3)}, "weak"),
+        ({"deletion": _moved(-0.3, spread=0.16)}, "weak"),  # no farther than chance
+        ({"deletion": _moved(-LEAST / 2, spread=0.0)}, "weak"),  # too little
+        ({"deletion": NONE, "insertion": NONE}, "weak"),
+        ({"deletion": _moved(float("nan"))}, "weak"),
     ],
 )
 def test_the_word_follows_the_rule(changes: dict[str, Any], word: str) -> None:
     assert judge(replace(TRUST, **changes), value=False).word == word
 
 
-def test_a_number_has_no_least_difference_but_that_of_chance() -> None:
+def test_a_number_is_measured_by_the_range_that_it_moves_over() -> None:
     small = replace(TRUST, deletion=_moved(-LEAST / 4, spread=LEAST / 16))
     assert judge(small, value=True).word == "strong"
-    assert judge(small, value=False).word == "moderate"
-    assert judge(replace(TRUST, deletion=_moved(-0.1, spread=0.1 / FAR)), value=True).word == "moderate"
+    assert judge(small, value=False).word == "weak"
+    far = replace(small.deletion, top=(100.0, *small.deletion.top[1:]))
+    assert judge(replace(small, deletion=far), value=True).word == "weak"
+    assert judge(replace(TRUST, deletion=_moved(-0.1, spread=0.1 / FAR)), value=True).word == "weak"
 
 
 def test_the_reason_says_what_was_found() -> None:
     both = replace(TRUST, deletion=_moved(-0.3), insertion=_moved(0.3), stability=0.1)
     assert judge(both, value=False).reason == (
-        "Without the best tenth of the patterns the prediction changes, and they alone suffice; "
-        "drawn again, their scores do not agree."
+        "The best tenth of the patterns is decisive: taken out, it lowers the prediction more than random walks do, "
+        "and kept alone, it holds the prediction up more than random walks do; drawn again, the patterns' scores do "
+        "not agree."
     )
-    assert judge(TRUST, value=False).reason == (
-        "Random walks matter as much to the prediction as the best tenth of the patterns; "
-        "drawn again, their scores agree."
-    )
+    assert judge(TRUST, value=False).reason == "No test tells the best tenth of the patterns from random walks."
     assert judge(TRUST, value=False).rule == RULE
 
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from gpm.report.charts import Chart, Matrix, Series, draw_svg, find_ticks, save_figure
+from gpm.report.charts import Chart, Matrix, Series, draw_svg, find_ticks, save_figure, widen
 
-HOSTILE = '<script>alert(1)</script> "& $x^2$ \ud800'
+HOSTILE = '<script>alert(1)</script> "& $x^2$ \ud800\x00\x1b[31m'
 LINE = Series(np.array([0.0, 0.5, 1.0]), np.array([2.0, 1.0, 4.0]), HOSTILE)
 
 
@@ -30,13 +30,22 @@ def _charts() -> list[Chart | Matrix]:
     ]
 
 
-@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
+@given(st.floats(-1e6, 1e6), st.floats(1e-5, 1e6))
 def test_ticks_are_round_even_and_within_the_range(low: float, span: float) -> None:
     ticks = find_ticks(low, low + span)
     assert 1 <= len(ticks) <= 7
     assert all(low - 1e-6 * span <= tick <= low + span * (1 + 1e-6) for tick in ticks)
     steps = np.diff(ticks)
     np.testing.assert_allclose(steps, steps[:1].repeat(len(steps)), rtol=1e-3, atol=1e-9)
+
+
+@pytest.mark.parametrize("values", [(5.0, 5.0), (0.0, 0.0), (1e18, 1e18), (0.0, 3e-19), (1234560.0, 1234575.0)])
+def test_numbers_of_any_size_have_ticks(values: tuple[float, float]) -> None:
+    low, high = widen(*values)
+    ticks = find_ticks(low, high)
+    assert len(set(ticks)) == len(ticks) >= 2
+    assert len({f"{tick:.10g}" for tick in ticks}) == len(ticks)
+    assert low <= values[0] <= values[1] <= high
 
 
 @pytest.mark.parametrize("at", range(7))
@@ -57,10 +66,10 @@ def test_marks_lie_where_the_axes_say() -> None:
     root = ET.fromstring(draw_svg(chart))
     (line,) = list(root.iter("polyline"))
     (x0, y0), (x1, y1) = ([float(v) for v in point.split(",")] for point in line.attrib["points"].split())
-    texts = {e.text: (float(e.attrib["x"]), float(e.attrib["y"])) for e in root.iter("text")}
-    assert texts["0.4"][0] == pytest.approx(x0 + 0.4 * (x1 - x0), abs=0.1) or texts["0.4"][1] == pytest.approx(
-        y0 + 0.4 * (y1 - y0) + 4, abs=0.1
-    )
+    ticks = [(float(e.attrib["x"]), float(e.attrib["y"])) for e in root.iter("text") if e.text == "0.4"]
+    up, along = sorted(ticks)  # that of the axis y is farther left
+    assert up[1] == pytest.approx(y0 + 0.4 * (y1 - y0) + 4, abs=0.1)
+    assert along[0] == pytest.approx(x0 + 0.4 * (x1 - x0), abs=0.1)
     assert y1 < y0
     assert x0 < x1
 

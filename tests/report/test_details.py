@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 import torch
 
 from gpm import Graph, Run
-from gpm.report.details import describe_predictions
+from gpm.report.details import describe_predictions, find_statistic
+from gpm.report.measures import resample
 from tests.explain.runs import NODES, group_graph, ring_graphs, train_small, weighted_edges, weighted_graph
 
 pytestmark = pytest.mark.usefixtures("one_thread_for_all")
@@ -32,6 +34,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
         "labels": (_labelled(), {"metric": "accuracy"}),
         "numbers": (ring_graphs(numbers), {"metric": "mae"}),
         "links": (group_graph(), {"task": "link"}),
+        "f1": (weighted_graph(), {"metric": "f1"}),
         "two": (weighted_graph(y=np.arange(NODES) % 2), {"metric": "roc_auc"}),
     }
     return {name: train_small(source, folder / name, **options) for name, (source, options) in made.items()}
@@ -82,8 +85,6 @@ def test_errors_of_numbers_are_those_of_the_result(runs: dict[str, Run]) -> None
     assert (target["mae"], target["rmse"]) == pytest.approx(
         (run.result["test"]["mae"], run.result["test"]["rmse"]), rel=1e-4
     )
-    low, high = details.interval
-    assert low <= run.result["test"]["mae"] <= high
     (worst,) = details.sections[1].tables
     errors = [abs(float(row[3])) for row in worst.rows]
     assert errors == sorted(errors, reverse=True)
@@ -94,15 +95,48 @@ def test_links_are_ranked_among_non_edges(runs: dict[str, Run]) -> None:
     details = _details(run)
     assert details.numbers["negatives"] == len(run.split.negatives_of("test"))  # type: ignore[attr-defined]
     assert 1 <= details.numbers["median_rank"] <= details.numbers["negatives"] + 1
-    low, high = details.interval
-    assert low <= run.result["test"][run.result["metric"]] <= high
     for table in details.sections[2].tables:
         assert all(len(name) == 2 for name in table.instances)
 
 
+@pytest.mark.parametrize("name", ["classes", "two", "f1", "numbers", "links"])
+def test_the_resampled_score_is_the_metric(name: str, runs: dict[str, Run]) -> None:
+    """With every instance drawn once; F1 leaves out a class that is neither true nor predicted."""
+    run = runs[name]
+    logits, truth = run.read("test"), run.task.targets[torch.tensor(run.split.test)]
+    if name == "f1":  # class 1 is absent
+        kept = truth != 1
+        logits, truth = logits[kept].clone(), truth[kept]
+        logits[:, 1] = -50
+    statistic = find_statistic(run.task, logits, truth)
+    assert statistic is not None
+    once = np.ones(statistic.count, dtype=np.int64)
+    metric = run.result["metric"]
+    assert statistic.measure(once) == pytest.approx(run.task.score(logits, truth)[metric], rel=1e-5)
+    if statistic.right is not None:
+        assert statistic.right / statistic.count == pytest.approx(statistic.measure(once))
+
+
+def test_unknown_numbers_are_no_errors(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).normal(size=30)
+    values[4:] = np.where(np.arange(26) % 2, values[4:], np.nan)
+    run = train_small(ring_graphs(values), tmp_path / "run", metric="mae", split="40/30/30")
+    (table,) = _details(run).sections[1].tables
+    assert not any("nan" in cell for row in table.rows for cell in row)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e18, 1e-19])
+def test_numbers_of_any_size_have_a_report(scale: float, tmp_path: Path) -> None:
+    values = 1e18 + np.zeros(30) if scale == 0 else scale * np.random.default_rng(0).normal(size=30)
+    run = train_small(ring_graphs(values), tmp_path / "run", metric="mae", epochs=1)
+    assert (run.folder / "report.html").is_file()
+
+
 def test_the_interval_of_a_ranking_metric_holds_its_score(runs: dict[str, Run]) -> None:
     run = runs["two"]
-    low, high = _details(run).interval
+    statistic = find_statistic(run.task, run.read("test"), run.task.targets[torch.tensor(run.split.test)])
+    assert statistic is not None
+    low, high = resample(statistic.measure, statistic.count) or (1.0, 0.0)
     assert low <= run.result["test"]["roc_auc"] <= high
 
 

@@ -14,11 +14,14 @@ from sklearn.metrics import (
 )
 
 from gpm.report.measures import (
+    FEWEST,
     POINTS,
     Ranked,
+    Statistic,
     calibrate,
     count_confusions,
     describe_residuals,
+    find_wilson,
     rank_among,
     resample,
     score_class,
@@ -76,13 +79,23 @@ def test_without_both_kinds_there_is_no_area() -> None:
     assert score_class("", alone, alone, np.ones(4)).roc_auc is None
 
 
-def test_stated_probabilities_that_come_true_have_no_error() -> None:
+def test_stated_probabilities_that_come_true_err_by_chance_alone() -> None:
     random = np.random.default_rng(0)
-    stated = random.random(50_000)
-    true = random.random(50_000) < stated
-    assert calibrate(stated, true).error < 0.02
-    assert calibrate(stated, random.random(50_000) < stated**3).error > 0.15
-    assert calibrate(np.array([0.5]), np.array([True])).error == 0.5
+    for count in (60, 50_000):
+        stated = random.random(count)
+        found = calibrate(stated, random.random(count) < stated)
+        assert found.error == pytest.approx(found.by_chance, rel=0.8)
+        wrong = calibrate(stated, random.random(count) < stated**3)
+        assert wrong.error > 1.5 * wrong.by_chance
+
+
+def test_equal_probabilities_stay_together() -> None:
+    """Whatever the order of the instances."""
+    right = np.arange(100) < 70
+    found = calibrate(np.full(100, 0.7), right)
+    assert found.error == pytest.approx(0)
+    assert (found.probability.tolist(), found.frequency.tolist()) == ([pytest.approx(0.7)], [pytest.approx(0.7)])
+    assert calibrate(np.array([1.0]), np.array([False])).error == 1
 
 
 def test_intervals_of_numbers_hold_as_many_as_they_say() -> None:
@@ -101,14 +114,34 @@ def test_unknown_numbers_are_left_out_and_few_give_no_interval() -> None:
     assert (found.width, found.coverage) == (None, None)
 
 
-def test_an_interval_covers_the_true_share_about_19_times_in_20() -> None:
+@pytest.mark.parametrize(("share", "count"), [(0.7, 300), (0.95, 30), (0.99, 100), (0.5, 8)])
+def test_an_interval_of_a_share_covers_it_about_19_times_in_20(share: float, count: int) -> None:
+    random = np.random.default_rng(0)
+    intervals = [find_wilson(int((random.random(count) < share).sum()), count) for _ in range(400)]
+    inside = [interval is not None and interval[0] <= share <= interval[1] for interval in intervals]
+    assert 0.91 <= np.mean(inside) <= 1
+
+
+def test_a_share_of_all_is_not_certain() -> None:
+    low, high = find_wilson(20, 20) or (0.0, 0.0)
+    assert low == pytest.approx(0.839, abs=0.001)
+    assert high == 1
+    assert find_wilson(0, 0) is None
+
+
+def test_a_resampled_interval_covers_the_true_mean_about_19_times_in_20() -> None:
     random, inside = np.random.default_rng(0), 0
-    for seed in range(60):
-        right = random.random(300) < 0.7
-        interval = resample(lambda drawn, right=right: float(drawn @ right / drawn.sum()), 300, seed)  # type: ignore[misc]
+    for _ in range(40):
+        error = random.exponential(size=100)
+        interval = Statistic(lambda drawn, error=error: float(drawn @ error / drawn.sum()), 100).interval()  # type: ignore[misc]
         assert interval is not None
-        inside += interval[0] <= 0.7 <= interval[1]
-    assert inside >= 52
+        inside += interval[0] <= 1 <= interval[1]
+    assert inside >= 34
+
+
+def test_too_few_instances_have_no_interval() -> None:
+    few = Statistic(lambda drawn: 0.5, FEWEST - 1)
+    assert (few.interval(), few.interval_above(few)) == (None, None)
 
 
 def test_a_statistic_that_is_mostly_undefined_has_no_interval() -> None:
@@ -116,8 +149,8 @@ def test_a_statistic_that_is_mostly_undefined_has_no_interval() -> None:
 
 
 @given(SEEDS)
-def test_the_rank_of_an_edge_counts_the_non_edges_above_it(seed: int) -> None:
+def test_the_rank_of_an_edge_counts_the_non_edges_with_at_least_its_score(seed: int) -> None:
     random = np.random.default_rng(seed)
     edges, others = random.integers(0, 6, 8).astype(float), random.integers(0, 6, 12).astype(float)
     for edge, rank in zip(edges, rank_among(edges, others), strict=True):
-        assert rank == 1 + (others > edge).sum() + (others == edge).sum() / 2
+        assert rank == 1 + (others >= edge).sum()

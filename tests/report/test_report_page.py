@@ -13,7 +13,7 @@ import pytest
 from gpm.explain.write import PAGE, file_name
 from gpm.report.charts import Chart, Matrix, Series
 from gpm.report.content import Section, Table
-from gpm.report.report_page import page_text, tell_verdict
+from gpm.report.report_page import _link_explanation, page_text, tell_verdict
 from tests.browser import Opened
 
 HOSTILE = "<img src=x onerror=alert(1)></table><script>alert(2)</script>\"'&amp; ${what} \u2028"
@@ -89,7 +89,9 @@ def test_the_verdict_names_the_baseline_that_is_best_on_validation() -> None:
         "One, the best baseline by validation, has 70.00%."
     )
     assert "inside the interval: the difference may be chance" in verdict(0.6, 0.78)
-    assert verdict(0.6, 0.8).endswith("has 80.00%: it is at least as good.")
+    assert "inside the interval: the difference may be chance" in verdict(0.6, 0.81)
+    assert verdict(0.6, 0.9).endswith("has 90.00%: it is at least as good.")
+    assert verdict(0.6, 0.8, None).endswith("has 80.00%: it is at least as good.")
     assert "interval" not in verdict(0.6, 0.7, None)
     errors = {"metric": "mae", "test": {"mae": 0.5}, "val": {"mae": 0.5}}
     worse = {"baselines": {"one": {"val": 0.9, "test": 0.9}, "other": {"val": 0.8, "test": 0.4}}}
@@ -101,7 +103,8 @@ def test_the_verdict_names_the_baseline_that_is_best_on_validation() -> None:
 
 def test_a_mistake_links_to_its_explanation_if_it_is_there(tmp_path: Path) -> None:
     folder = tmp_path / "my run"
-    assert "gpm explain 'my run' --node 'b c'" in _read(_page(folder)).text
+    assert "gpm explain . --node 'b c'" in _read(_page(folder)).text
+    assert "--node=-x" in _link_explanation("node", ("-x",), folder)
     place = folder / "explain" / file_name("node b c")
     place.mkdir(parents=True)
     (place / PAGE).touch()

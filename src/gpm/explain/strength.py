@@ -12,12 +12,13 @@ if TYPE_CHECKING:
 STABLE = 0.8  # mean cosine of the scores of two draws from which patterns are stable
 FAR = 2.0  # standard deviations of random walks by which the best patterns must differ from them
 LEAST = 0.02  # of a probability by which they must differ
+LEAST_PART = 0.05  # of a number: share of the range that the test moves it over
 TENTH = 0.1  # of the patterns, which the tests take out or keep
 RULE = (
-    "Strong: the best patterns are decisive and stable; moderate: one of the two; weak: neither. Decisive: without the "
-    "best tenth of the patterns, or with nothing else, the prediction differs from that with random walks by "
-    f"{FAR:g} standard deviations and, of a probability, {LEAST:.0%}. Stable: when all patterns are drawn again, their "
-    f"scores agree (mean cosine at least {STABLE})."
+    "Strong: the best patterns are decisive and stable; moderate: decisive alone; weak: not decisive. Decisive: taking "
+    "the best tenth of the patterns out lowers the prediction, or keeping nothing else holds it up, more than random "
+    f"walks do, by {FAR:g} standard deviations and, of a probability, {100 * LEAST:.0f} points. Stable: when all "
+    f"patterns are drawn again, their scores agree (mean cosine at least {STABLE})."
 )
 
 Word = Literal["strong", "moderate", "weak"]
@@ -35,24 +36,23 @@ class Strength:
 def judge(trust: Trust, *, value: bool) -> Strength:
     """Judge by the measures of an explanation, of a predicted number (`value`) or of a probability."""
     stable = math.isfinite(trust.stability) and trust.stability >= STABLE
-    least = 0.0 if value else LEAST
-    needed = _differs(trust.deletion, least, sign=-1)
-    enough = _differs(trust.insertion, least, sign=1)
-    words: tuple[Word, Word, Word] = ("weak", "moderate", "strong")
-    reason = (
-        "Without the best tenth of the patterns the prediction changes, and they alone suffice" if needed and enough
-        else "Without the best tenth of the patterns the prediction changes" if needed
-        else "The best tenth of the patterns alone suffice for the prediction" if enough
-        else "Random walks matter as much to the prediction as the best tenth of the patterns"
-    )  # fmt: skip
-    again = "agree" if stable else "do not agree"
-    return Strength(words[stable + (needed or enough)], f"{reason}; drawn again, their scores {again}.")
+    needed, enough = _differs(trust.deletion, -1, value), _differs(trust.insertion, 1, value)
+    found = [
+        *(["taken out, it lowers the prediction more than random walks do"] if needed else []),
+        *(["kept alone, it holds the prediction up more than random walks do"] if enough else []),
+    ]
+    if not found:
+        return Strength("weak", "No test tells the best tenth of the patterns from random walks.")
+    again = f"drawn again, the patterns' scores {'agree' if stable else 'do not agree'}"
+    told = f"The best tenth of the patterns is decisive: {', and '.join(found)}; {again}."
+    return Strength("strong" if stable else "moderate", told)
 
 
-def _differs(curve: Curve, least: float, sign: int) -> bool:
+def _differs(curve: Curve, sign: int, value: bool) -> bool:
     """Return whether the best tenth differs from random walks: below (-1) or above (1) them by enough."""
     at = next((i for i, share in enumerate(curve.share) if share >= TENTH - 1e-4), None)
     if at is None:
         return False
-    gap = sign * (curve.top[at] - curve.random[at])
+    gap, points = sign * (curve.top[at] - curve.random[at]), [*curve.top, *curve.random]
+    least = LEAST_PART * (max(points) - min(points)) if value else LEAST
     return math.isfinite(gap) and gap > FAR * curve.spread[at] and gap >= least and gap > 0

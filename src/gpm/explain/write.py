@@ -28,10 +28,10 @@ def tell(explanation: Explanation) -> list[str]:
         figures = f"{rank:>4}  {p.score:>8.3g} ± {p.spread:<7.2g} {p.label:<{width}}"
         drawn = f"{'exact':<16}" if p.expected else f"{p.count:>3} of length {p.scale:<2} "
         lines.append(f"{figures}  {drawn}{e.argument(p):<18} {p.subject}".rstrip())
-    return [_printable(line) for line in (*lines, *tell_trust(e))]
+    return [make_printable(line) for line in (*lines, *tell_trust(e))]
 
 
-def _printable(line: str) -> str:
+def make_printable(line: str) -> str:
     """Escape control characters, which could steer a terminal: names are untrusted."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,11 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpm.explain.figure_sheet import plain
 from gpm.io.atomic import replacing, write_text
 
 WIDTH, HEIGHT = 420, 290  # of the drawing
 LEFT, RIGHT, TOP, BOTTOM = 52, 12, 12, 40  # room around the axes
 TONES = ("#5b2a86", "#b0471c", "#1d7033", "#2747c4", "#8a6d00", "#8a3a7c", "#00697a", "#59616b")  # of series in files
+LONGEST_TITLE = 60  # characters of a title in a picture
 LONGEST_LABEL = 22  # characters of a class in a matrix
 MOST_NARROW = 12  # classes of a matrix that takes half the width of a page
 LEAST_CELL = 24  # side of a cell that a count fits into
@@ -64,9 +67,7 @@ class Chart:
             known = np.concatenate([np.asarray(v, dtype=float).ravel() for v in values] or [np.zeros(1)])
             known = known[np.isfinite(known)]
             low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
-            if high <= low:
-                low, high = low - 0.5, high + 0.5
-            found.append((low, high))
+            found.append(widen(low, high))
         if self.y_range is None and any(s.kind == "blocks" for s in self.series):
             found[1] = (0.0, found[1][1])
         return found[0], found[1]
@@ -89,13 +90,28 @@ class Matrix:
 Figure = Chart | Matrix
 
 
+def widen(low: float, high: float) -> tuple[float, float]:
+    """Return a range that is wide enough to draw in."""
+    least = max(abs(low), abs(high)) * 1e-9
+    if high - low > least:
+        return low, high
+    room = max(abs(low), abs(high)) / 2 or 0.5
+    return low - room, high + room
+
+
 def find_ticks(low: float, high: float, most: int = 5) -> list[float]:
     """Return round numbers within a range, at most so many steps apart."""
     raw = (high - low) / most
     size = 10.0 ** math.floor(math.log10(raw))
     step = next(each * size for each in (1, 2, 2.5, 5, 10) if each * size >= raw * 0.999)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [0.0 if not i else round(i * step, 12) for i in range(first, last + 1)]
+    digits = 2 - math.floor(math.log10(step))
+    return [0.0 if not i else round(i * step, digits) for i in range(first, last + 1)]
+
+
+def _text(words: str) -> str:
+    """Return words as text of HTML or XML, neither of which has control characters."""
+    return html.escape("".join(c if c.isprintable() else "\ufffd" for c in words))
 
 
 def draw_svg(figure: Figure) -> str:
@@ -110,7 +126,7 @@ def _draw_matrix(matrix: Matrix) -> str:
     cell = max(min(52.0, (2 * WIDTH - room) / max(count, 1)), 9.0)
     parts = []
     for row, label in enumerate(matrix.labels):
-        middle, shown = room + cell * (row + 0.5), html.escape(_shorten(label))
+        middle, shown = room + cell * (row + 0.5), _text(_shorten(label))
         if cell >= 9:
             parts.append(f'<text x="{room - 6:.1f}" y="{middle + 4:.1f}" text-anchor="end">{shown}</text>')
             turned = f'transform="rotate(-45 {middle:.1f} {room - 8:.1f})"'
@@ -121,14 +137,14 @@ def _draw_matrix(matrix: Matrix) -> str:
             kind = "right" if row == column else "wrong"
             parts.append(
                 f'<rect class="cell {kind}" x="{x:.1f}" y="{y:.1f}" width="{cell - 1:.1f}" height="{cell - 1:.1f}" '
-                f'fill-opacity="{0.06 + 0.94 * shares[row, column]:.3f}"><title>{html.escape(told)}</title></rect>'
+                f'fill-opacity="{0.06 + 0.94 * shares[row, column]:.3f}"><title>{_text(told)}</title></rect>'
             )
             if cell >= LEAST_CELL and matrix.counts[row, column]:
                 tone = " over" if shares[row, column] > 0.5 else ""
                 at = f'x="{x + cell / 2:.1f}" y="{y + cell / 2 + 4:.1f}"'
                 parts.append(f'<text class="count{tone}" {at} text-anchor="middle">{matrix.counts[row, column]}</text>')
     side = room + cell * count + 30
-    label = html.escape(matrix.title)
+    label = _text(matrix.title)
     box = f'viewBox="0 0 {side:.0f} {room + cell * count + 4:.0f}"'
     size = " wide" * (count > MOST_NARROW)
     return f'<svg class="plot matrix{size}" {box} role="img" aria-label="{label}">{"".join(parts)}</svg>'
@@ -144,10 +160,10 @@ def _draw_chart(chart: Chart) -> str:
     left, right = scale(x0), scale(x1)
 
     def at_x(value: float) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * (scale(value) - left) / max(right - left, 1e-12)
+        return LEFT + (WIDTH - LEFT - RIGHT) * (scale(value) - left) / (right - left or 1.0)
 
     def at_y(value: float) -> float:
-        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - y0) / max(y1 - y0, 1e-12)
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - y0) / (y1 - y0 or 1.0)
 
     parts = []
     if chart.logarithmic:
@@ -157,16 +173,16 @@ def _draw_chart(chart: Chart) -> str:
     for tick in find_ticks(y0, y1):
         y = f"{at_y(tick):.1f}"
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y}" y2="{y}"/>')
-        parts.append(f'<text x="{LEFT - 7}" y="{at_y(tick) + 4:.1f}" text-anchor="end">{tick:g}</text>')
+        parts.append(f'<text x="{LEFT - 7}" y="{at_y(tick) + 4:.1f}" text-anchor="end">{tick:.10g}</text>')
     for tick in x_ticks:
-        parts.append(f'<text x="{at_x(tick):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{tick:g}</text>')
+        parts.append(f'<text x="{at_x(tick):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{tick:.10g}</text>')
     parts.append(f'<line class="frame" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at_y(y0):.1f}" y2="{at_y(y0):.1f}"/>')
     for value, word in chart.marks:
         x = at_x(value)
         end = "end" if x > WIDTH * 0.7 else "start"
         parts.append(f'<line class="mark" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"/>')
         away = -5 if end == "end" else 5
-        parts.append(f'<text x="{x + away:.1f}" y="{TOP + 10}" text-anchor="{end}">{html.escape(word)}</text>')
+        parts.append(f'<text x="{x + away:.1f}" y="{TOP + 10}" text-anchor="{end}">{_text(word)}</text>')
     for i, series in enumerate(chart.series):
         tone = f"s{i % len(TONES)}"
         if series.kind == "blocks":
@@ -183,11 +199,11 @@ def _draw_chart(chart: Chart) -> str:
             kind = "dashed" if series.kind == "dashed" else tone
             parts.append(f'<polyline class="line {kind}" points="{" ".join(f"{a:.1f},{b:.1f}" for a, b in points)}"/>')
     middle = (LEFT + WIDTH - RIGHT) / 2
-    parts.append(f'<text x="{middle}" y="{HEIGHT - 6}" text-anchor="middle">{html.escape(chart.x)}</text>')
+    parts.append(f'<text x="{middle}" y="{HEIGHT - 6}" text-anchor="middle">{_text(chart.x)}</text>')
     half = (TOP + HEIGHT - BOTTOM) / 2
     turned = f'transform="rotate(-90 12 {half})" text-anchor="middle"'
-    parts.append(f'<text x="12" y="{half}" {turned}>{html.escape(chart.y)}</text>')
-    label = html.escape(f"{chart.title}: {chart.y} by {chart.x}")
+    parts.append(f'<text x="12" y="{half}" {turned}>{_text(chart.y)}</text>')
+    label = _text(f"{chart.title}: {chart.y} by {chart.x}")
     return f'<svg class="plot" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
 
 
@@ -203,23 +219,24 @@ def save_figure(figure: Figure, folder: Path) -> list[Path]:
 
 
 def _save_picture(figure: Figure, path: Path) -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    import matplotlib as mpl
     from matplotlib.figure import Figure as Sheet
 
     side = max(6.0, 0.35 * len(figure.labels) + 2) if isinstance(figure, Matrix) else 0.0
-    sheet = Sheet(figsize=(side, side) if side else (6, 4.2), dpi=140, layout="constrained")
-    axes = FigureCanvasAgg(sheet).figure.add_subplot()
-    if isinstance(figure, Matrix):
-        _paint_matrix(figure, axes)
-    else:
-        _paint_chart(figure, axes)
-    axes.set_title(_literal(figure.title))
-    with replacing(path) as scratch:
+    with replacing(path) as scratch, warnings.catch_warnings(), mpl.rc_context({"text.parse_math": False}):
+        warnings.simplefilter("ignore", UserWarning)  # a name's letter that the font lacks
+        sheet = Sheet(figsize=(side, side) if side else (6, 4.2), dpi=140, layout="constrained")
+        axes = sheet.add_subplot()
+        if isinstance(figure, Matrix):
+            _paint_matrix(figure, axes)
+        else:
+            _paint_chart(figure, axes)
+        axes.set_title(_say(figure.title))
         sheet.savefig(scratch, format="png")
 
 
 def _paint_matrix(matrix: Matrix, axes: Any) -> None:
-    labels = [_literal(_shorten(label)) for label in matrix.labels]
+    labels = [_say(_shorten(label)) for label in matrix.labels]
     axes.imshow(matrix.shares(), cmap="Purples", vmin=0, vmax=1)
     axes.set_xticks(range(len(labels)), labels, rotation=60, ha="right", fontsize=8)
     axes.set_yticks(range(len(labels)), labels, fontsize=8)
@@ -232,7 +249,7 @@ def _paint_matrix(matrix: Matrix, axes: Any) -> None:
 
 def _paint_chart(chart: Chart, axes: Any) -> None:
     for i, series in enumerate(chart.series):
-        options: dict[str, Any] = {"color": TONES[i % len(TONES)], "label": _literal(series.name) or None}
+        options: dict[str, Any] = {"color": TONES[i % len(TONES)], "label": _say(series.name) or None}
         if series.kind == "blocks":
             axes.stairs(series.y, series.x, fill=True, alpha=0.7, **options)
         elif series.kind == "dots":
@@ -243,16 +260,16 @@ def _paint_chart(chart: Chart, axes: Any) -> None:
             axes.plot(series.x, series.y, **options)
     for value, word in chart.marks:
         axes.axvline(value, color="#1c2027", linewidth=0.8)
-        axes.annotate(_literal(word), (value, 1), xycoords=("data", "axes fraction"), fontsize=8, va="top")
+        axes.annotate(_say(word), (value, 1), xycoords=("data", "axes fraction"), fontsize=8, va="top")
     x_range, y_range = chart.limits()
     if chart.logarithmic:
         axes.set_xscale("log")
-    axes.set(xlim=x_range, ylim=y_range, xlabel=_literal(chart.x), ylabel=_literal(chart.y))
+    axes.set(xlim=x_range, ylim=y_range, xlabel=_say(chart.x), ylabel=_say(chart.y))
     axes.spines[["top", "right"]].set_visible(False)
     if any(series.name for series in chart.series):
         axes.legend(fontsize=8, frameon=False)
 
 
-def _literal(text: str) -> str:
-    """Return a text that matplotlib takes literally, although it may have signs of formulas."""
-    return text.encode("utf-8", "replace").decode("utf-8").replace("$", r"\$")
+def _say(text: str) -> str:
+    """Return words as matplotlib takes them."""
+    return plain(text, LONGEST_TITLE).encode("utf-8", "replace").decode("utf-8")

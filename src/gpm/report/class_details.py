@@ -25,16 +25,20 @@ def describe_classes(run: OpenedRun, task: ClassTask, logits: Tensor, truth: Ten
     probability = task.answers(logits.double()).numpy()[known]
     names = [str(name) for name in task.names]
     scores = [score_class(name, true == i, said == i, probability[:, i]) for i, name in enumerate(names)]
-    confusions = count_confusions(true, said, len(names))
     calibration = calibrate(probability[np.arange(len(said)), said], said == true)
     binary = len(names) == 2
     drawn = [task.positive] if binary else np.argsort([-score.count for score in scores], kind="stable")[:MOST_CURVES]
     curves = draw_curves([(names[i], true == i, probability[:, i]) for i in drawn])
     tables, figures = [_list_classes(scores)], []
+    numbers: dict[str, Any] = {
+        "classes": [_plain_score(score) for score in scores], "calibration_error": round(calibration.error, 6),
+    }  # fmt: skip
     if len(names) <= MOST_CLASSES:
+        confusions = count_confusions(true, said, len(names))
+        numbers["confusion"] = confusions.tolist()
         figures.append(Matrix("confusion", "Predicted (columns) and true classes (rows)", names, confusions))
     else:
-        tables.append(_list_confusions(names, confusions))
+        tables.append(_list_confusions(names, true, said))
     wrong = np.flatnonzero(said != true)
     certain = probability[np.arange(len(said)), said]
     order = wrong[np.argsort(-certain[wrong], kind="stable")][:MOST_SHOWN]
@@ -58,16 +62,13 @@ def describe_classes(run: OpenedRun, task: ClassTask, logits: Tensor, truth: Ten
                 [_draw_calibration(calibration, "probability of the predicted class", "share that is right")]),
         _list_mistakes(mistakes, len(wrong), len(true)),
     ]  # fmt: skip
-    numbers = {"classes": [_plain_score(score) for score in scores], "calibration_error": round(calibration.error, 6)}
-    if len(names) <= MOST_CLASSES:
-        numbers["confusion"] = confusions.tolist()
     return Details(sections, numbers=numbers)
 
 
 def _list_mistakes(table: Table, wrong: int, count: int) -> Section:
     if not wrong:
         return Section("Most confident mistakes", "There are none on the test split.")
-    about = f"{wrong:,} of {count:,} are wrong. If these are right after all, look at the labels."
+    about = f"{wrong:,} of {count:,} are wrong. If a prediction looks right to you, check its label."
     return Section("Most confident mistakes", about, tables=[table])
 
 
@@ -111,11 +112,11 @@ def _list_classes(scores: Sequence[ClassScore]) -> Table:
     return Table(["class", "in test", "precision", "recall", "F1", "ROC-AUC"], rows)
 
 
-def _list_confusions(names: Sequence[str], confusions: NDArray) -> Table:
-    off = confusions * (1 - np.eye(len(names), dtype=np.int64))
-    order = [at for at in np.argsort(-off, axis=None, kind="stable")[:20] if off.flat[at]]
-    pairs = [divmod(int(at), len(names)) for at in order]
-    rows = [[names[a], names[b], f"{off[a, b]:,}"] for a, b in pairs]
+def _list_confusions(names: Sequence[str], true: NDArray, said: NDArray) -> Table:
+    wrong = true != said
+    pairs, times = np.unique(np.stack([true[wrong], said[wrong]]), axis=1, return_counts=True)
+    order = np.argsort(-times, kind="stable")[:20]
+    rows = [[names[pairs[0, i]], names[pairs[1, i]], f"{times[i]:,}"] for i in order]
     return Table(["true", "predicted as", "times"], rows, "Most frequent confusions", texts=2)
 
 
@@ -128,32 +129,31 @@ def _draw_calibration(calibration: Calibration, x: str, y: str) -> Chart:
 
 
 def _tell_calibration(calibration: Calibration, of: str) -> str:
-    gap = f"{100 * calibration.error:.1f} points"
-    means = (
-        "On average the stated probability of {} is {} away from what is observed. gpm predict --calibrate corrects it."
-    )
-    return means.format(of, gap)
+    gap, chance = (f"{100 * value:.1f} points" for value in (calibration.error, calibration.by_chance))
+    told = f"On average the stated probability of {of} is {gap} away from what is observed"
+    if calibration.error <= 1.5 * calibration.by_chance:
+        return f"{told}. On so few instances that is chance: right probabilities would be {chance} away."
+    return f"{told}; right probabilities would be {chance} away, by chance. gpm predict --calibrate may reduce it."
 
 
-def find_class_statistic(task: ClassTask, logits: Tensor, truth: Tensor) -> tuple[Statistic, int] | None:
+def find_class_statistic(task: ClassTask, logits: Tensor, truth: Tensor) -> Statistic | None:
     """Return the metric as a function of how often each test instance is drawn; None if it is not resampled."""
     if task.multilabel or not len(truth) or (truth < 0).any():
         return None
     true, said, count = truth.numpy(), task.decide(logits).numpy(), task.outputs
     if task.metric == "accuracy":
         right = said == true
-        return lambda drawn: float((drawn @ right) / drawn.sum()), len(true)
-    if task.metric == "f1":
-        return lambda drawn: _mean_f1(np.bincount(true * count + said, drawn, count**2).reshape(count, count)), len(
-            true
-        )
+        return Statistic(lambda drawn: float((drawn @ right) / drawn.sum()), len(true), int(right.sum()))
+    if task.metric == "f1" and count <= MOST_CLASSES:
+        pairs = true * count + said
+        return Statistic(lambda drawn: _mean_f1(np.bincount(pairs, drawn, count**2).reshape(count, count)), len(true))
     if task.metric == "roc_auc" and count == 2:
         ranked = Ranked.of(true == 1, (logits[:, 1].double() - logits[:, 0].double()).numpy())
-        return ranked.area, len(true)
+        return Statistic(ranked.area, len(true))
     return None
 
 
 def _mean_f1(confusions: NDArray) -> float:
-    right = np.diag(confusions)
+    """Return the mean F1 over classes that are true or predicted somewhere, as the metric has it."""
     both = confusions.sum(0) + confusions.sum(1)
-    return float(np.mean(np.where(both > 0, 2 * right / np.maximum(both, 1), 0.0)))
+    return float((2 * np.diag(confusions)[both > 0] / both[both > 0]).mean())

@@ -13,7 +13,6 @@ from gpm.errors import GpmError
 from gpm.inference.opened import OpenedRun
 from gpm.io.table_files import write_table
 from gpm.report.details import find_statistic
-from gpm.report.measures import Statistic, resample
 from gpm.run.run import Run
 from gpm.tasks.metrics import METRICS
 
@@ -112,9 +111,9 @@ def compare(runs: Sequence[str | Path | Run], data: Any = None, *, device: str =
     names = _name_runs([run for run, *_ in found])
     rows: list[Compared] = []
     for name, (run, score, mine) in zip(names, found, strict=True):
-        interval, gap, first = None if mine is None else resample(*mine), None, not rows
+        interval, gap, first = None if mine is None else mine.interval(), None, not rows
         if not first and mine is not None and best is not None:
-            gap = resample(_minus(mine[0], best[0]), mine[1])
+            gap = mine.interval_above(best)
         low, high = interval or (None, None)
         behind_low, behind_high = gap or (None, None)
         rows.append(
@@ -126,10 +125,6 @@ def compare(runs: Sequence[str | Path | Run], data: Any = None, *, device: str =
         )  # fmt: skip
     split = opened[0].split
     return Comparison(metric, f"{split.name} ({split.digest})", tuple(rows))
-
-
-def _minus(one: Statistic, other: Statistic) -> Statistic:
-    return lambda drawn: one(drawn) - other(drawn)
 
 
 def _check_alike(runs: Sequence[OpenedRun]) -> None:

@@ -12,7 +12,7 @@ from gpm.inference.opened import OpenedRun
 from gpm.report.class_details import describe_classes, describe_labels, find_class_statistic
 from gpm.report.content import Details
 from gpm.report.link_details import describe_links, find_link_statistic
-from gpm.report.measures import Statistic, resample
+from gpm.report.measures import Statistic
 from gpm.report.value_details import describe_values, find_value_statistic
 from gpm.tasks import ClassTask, LinkTask, Task, ValueTask
 
@@ -34,14 +34,14 @@ def describe_predictions(run: OpenedRun, logits: Mapping[str, Tensor]) -> Detail
     statistic = find_statistic(task, said, true)
     if statistic is None:
         return details
-    interval = resample(*statistic)
+    interval = statistic.interval()
     return replace(
         details, interval=interval, numbers=details.numbers | ({"test_interval": list(interval)} if interval else {})
     )
 
 
-def find_statistic(task: Task, logits: Tensor, truth: Tensor) -> tuple[Statistic, int] | None:
-    """Return the metric as a function of how often each instance is drawn, and their number; None without one."""
+def find_statistic(task: Task, logits: Tensor, truth: Tensor) -> Statistic | None:
+    """Return the metric as a function of how often each instance is drawn; None if it has no interval."""
     if isinstance(task, LinkTask):
         found = find_link_statistic(task, logits, truth)
     elif isinstance(task, ValueTask):
@@ -49,4 +49,4 @@ def find_statistic(task: Task, logits: Tensor, truth: Tensor) -> tuple[Statistic
     else:
         assert isinstance(task, ClassTask)
         found = find_class_statistic(task, logits, truth)
-    return None if found is None or found[1] > MOST_RESAMPLED else found
+    return None if found is None or found.count > MOST_RESAMPLED else found

@@ -8,7 +8,7 @@ from torch import Tensor
 from gpm.inference.opened import OpenedRun
 from gpm.report.charts import Chart, Series
 from gpm.report.content import MOST_SHOWN, Details, Section, Table, draw_curves, name_instances, show_name
-from gpm.report.measures import Ranked, Statistic, rank_among
+from gpm.report.measures import Ranked, Statistic, rank_among, thin
 from gpm.tasks import LinkTask
 
 BLOCKS = 30  # of a histogram
@@ -30,7 +30,7 @@ def describe_links(run: OpenedRun, task: LinkTask, logits: Tensor, truth: Tensor
         Chart("scores", "Probability of edges and of non-edges", "probability", "share",
               [Series(bins, shares[0], "non-edges", "blocks"), Series(bins, shares[1], "edges", "blocks")], (0.0, 1.0)),
         Chart("hits", "Hits@K for every K", "K: rank among the non-edges", "share of the edges",
-              [Series(x, hits)], (1.0, float(x[-1])), (0.0, 1.0), logarithmic=True, marks=marks),
+              [Series(*thin(x, hits))], (1.0, float(x[-1])), (0.0, 1.0), logarithmic=True, marks=marks),
     ]  # fmt: skip
     middle = (
         f"Half of the {len(edges):,} test edges rank {np.median(ranks):,.0f} or better among {len(others):,} non-edges."
@@ -52,19 +52,16 @@ def describe_links(run: OpenedRun, task: LinkTask, logits: Tensor, truth: Tensor
     return Details(sections, numbers={"median_rank": float(np.median(ranks)), "negatives": len(others)})
 
 
-def find_link_statistic(task: LinkTask, logits: Tensor, truth: Tensor) -> tuple[Statistic, int] | None:
+def find_link_statistic(task: LinkTask, logits: Tensor, truth: Tensor) -> Statistic | None:
     """Return the metric as a function of how often each edge, or pair, is drawn; None if it is not resampled."""
     score, true = logits[:, 0].double().numpy(), truth.numpy() == 1
     if not np.isfinite(score).all() or true.all() or not true.any():
         return None
     if task.metric == "roc_auc":
-        return Ranked.of(true, score).area, len(true)
+        return Statistic(Ranked.of(true, score).area, len(true))
     edges, others = score[true], score[~true]
     if task.metric.startswith("hits@"):
-        k = int(task.metric.removeprefix("hits@"))
-        gain = (edges > np.sort(others)[::-1][min(k, len(others)) - 1]).astype(float)
-    elif task.metric == "mrr":
-        gain = 1 / rank_among(edges, others)
-    else:
-        return None
-    return lambda drawn: float((drawn @ gain) / drawn.sum()), len(gain)
+        k = min(int(task.metric.removeprefix("hits@")), len(others))
+        hit = rank_among(edges, others) <= k
+        return Statistic(lambda drawn: float((drawn @ hit) / drawn.sum()), len(hit), int(hit.sum()))
+    return None

@@ -2,19 +2,43 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-RESAMPLES = 200
+RESAMPLES = 1000
+FEWEST = 30  # instances from which resampling tells how far a score varies
 BINS = 10  # of a calibration curve
+REDRAWS = 20  # of labels, to see what is chance in it
 POINTS = 200  # of a curve on a page
-LEVEL = 0.95  # of intervals of a score
+LEVEL, QUANTILE = 0.95, 1.959964  # of intervals of a score, and the normal quantile that goes with it
 COVERAGE = 0.9  # of intervals of numbers
 
-Statistic = Callable[[NDArray[np.int64]], float]  # of how often each instance was drawn
+Drawn = NDArray[np.int64]  # how often each instance was drawn
+
+
+@dataclass(frozen=True, eq=False)
+class Statistic:
+    """A score as a function of how often each of `count` instances is drawn."""
+
+    measure: Callable[[Drawn], float]
+    count: int
+    right: int | None = None  # if it is a share of the instances, how many of them are right
+
+    def interval(self) -> tuple[float, float] | None:
+        """Return a 95% interval: of a share Wilson's, else by resampling; None of too few instances."""
+        if self.right is not None:
+            return find_wilson(self.right, self.count)
+        return resample(self.measure, self.count) if self.count >= FEWEST else None
+
+    def interval_above(self, other: Statistic) -> tuple[float, float] | None:
+        """Return a 95% interval of this score minus another, of the same instances drawn together."""
+        if self.count < FEWEST:
+            return None
+        return resample(lambda drawn: self.measure(drawn) - other.measure(drawn), self.count)
 
 
 @dataclass(frozen=True)
@@ -31,11 +55,12 @@ class ClassScore:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Mean probability and observed frequency in bins of equal size, and the mean distance of the two."""
+    """Mean probability and observed frequency in ten equal ranges of probability."""
 
     probability: NDArray[np.float64]
     frequency: NDArray[np.float64]
-    error: float
+    error: float  # mean distance of the two over instances
+    by_chance: float  # what it would be on average if every probability were right
 
 
 @dataclass(frozen=True)
@@ -100,15 +125,15 @@ class Ranked:
         """Return false-positive and true-positive rates, thinned for drawing."""
         hits, alarms = self.count(np.ones(len(self.order), dtype=np.int64))
         x, y = (np.concatenate([[0.0], each / max(int(each[-1]), 1)]) for each in (alarms, hits))
-        return _thin(x, y)
+        return thin(x, y)
 
     def precision_recall(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return recall and precision, thinned for drawing."""
         hits, alarms = self.count(np.ones(len(self.order), dtype=np.int64))
-        return _thin(hits / max(int(hits[-1]), 1), hits / (hits + alarms))
+        return thin(hits / max(int(hits[-1]), 1), hits / (hits + alarms))
 
 
-def _thin(x: NDArray, y: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def thin(x: NDArray, y: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Keep at most `POINTS` points of a curve, evenly along both of its axes."""
     if len(x) <= POINTS:
         return x, y
@@ -118,13 +143,15 @@ def _thin(x: NDArray, y: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float
 
 
 def calibrate(probability: NDArray, right: NDArray[np.bool_]) -> Calibration:
-    """Compare stated probabilities with how often they come true, in bins with equally many instances."""
-    order = np.argsort(probability, kind="stable")
-    parts = [part for part in np.array_split(order, BINS) if len(part)]
-    stated = np.array([probability[part].mean() for part in parts])
-    found = np.array([right[part].mean() for part in parts])
-    sizes = np.array([len(part) for part in parts])
-    return Calibration(stated, found, float((np.abs(stated - found) * sizes).sum() / max(sizes.sum(), 1)))
+    """Compare stated probabilities with how often they come true, in equal ranges of probability."""
+    bins = np.minimum((probability * BINS).astype(np.int64), BINS - 1)
+    counts = np.bincount(bins, minlength=BINS)
+    stated, found = (np.bincount(bins, each, BINS)[counts > 0] for each in (probability, right))
+    random, total = np.random.default_rng(0), max(len(bins), 1)
+    drawn = [np.bincount(bins, random.random(len(bins)) < probability, BINS)[counts > 0] for _ in range(REDRAWS)]
+    chance = float(np.mean([np.abs(stated - each).sum() for each in drawn])) / total
+    held = counts[counts > 0]
+    return Calibration(stated / held, found / held, float(np.abs(stated - found).sum()) / total, chance)
 
 
 def describe_residuals(
@@ -146,7 +173,7 @@ def describe_residuals(
     )  # fmt: skip
 
 
-def resample(statistic: Statistic, count: int, seed: int = 0) -> tuple[float, float] | None:
+def resample(statistic: Callable[[Drawn], float], count: int, seed: int = 0) -> tuple[float, float] | None:
     """Return a 95% bootstrap interval of a statistic of `count` instances; None if it is undefined too often."""
     random, found = np.random.default_rng(seed), []
     for _ in range(RESAMPLES):
@@ -159,9 +186,16 @@ def resample(statistic: Statistic, count: int, seed: int = 0) -> tuple[float, fl
     return float(low), float(high)
 
 
+def find_wilson(right: int, count: int) -> tuple[float, float] | None:
+    """Return Wilson's 95% interval of a share, which holds for few instances and shares near 0 and 1 too."""
+    if not count:
+        return None
+    share, square = right / count, QUANTILE**2
+    middle = (share + square / (2 * count)) / (1 + square / count)
+    half = QUANTILE / (1 + square / count) * math.sqrt(share * (1 - share) / count + square / (4 * count**2))
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
 def rank_among(edges: NDArray, others: NDArray) -> NDArray[np.float64]:
-    """Return the rank of each edge among the non-edges; equal scores share the mean rank."""
-    rising = np.sort(others)
-    above = len(others) - np.searchsorted(rising, edges, side="right")
-    equal = np.searchsorted(rising, edges, side="right") - np.searchsorted(rising, edges)
-    return np.asarray(1 + above + equal / 2)
+    """Return the rank of each edge behind all non-edges with at least its score, as Hits@K counts."""
+    return np.asarray(1.0 + len(others) - np.searchsorted(np.sort(others), edges))

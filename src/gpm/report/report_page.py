@@ -64,17 +64,21 @@ def tell_verdict(result: Mapping[str, Any], interval: tuple[float, float] | None
     sentence = f"<b>{_capital(kind.title)} {_show(kind, score)}</b> on the test split"
     if interval is not None:
         sentence += f" (95% interval {_show(kind, interval[0])} to {_show(kind, interval[1])})"
-    baselines = result.get("baselines") or {}
-    if not baselines:
+    if not (baselines := find_baselines(result)):
         return f"{sentence}."
     sign = 1 if kind.larger else -1
     name, best = max(baselines.items(), key=lambda item: sign * item[1]["val"])
     beside = f"{html.escape(name)}, the best baseline by validation, has {_show(kind, best['test'])}"
-    if sign * best["test"] >= sign * score:
-        return f"{sentence}. <b>{_capital(beside)}: it is at least as good.</b>"
     if interval is not None and interval[0] <= best["test"] <= interval[1]:
         return f"{sentence}. {_capital(beside)}, which is inside the interval: the difference may be chance."
+    if sign * best["test"] >= sign * score:
+        return f"{sentence}. <b>{_capital(beside)}: it is at least as good.</b>"
     return f"{sentence}. {_capital(beside)}."
+
+
+def find_baselines(result: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Return the scores of the baselines; earlier versions stored plain numbers, which are left out."""
+    return {name: row for name, row in (result.get("baselines") or {}).items() if isinstance(row, dict)}
 
 
 def _capital(text: str) -> str:
@@ -88,7 +92,7 @@ def _show(kind: Metric, value: float) -> str:
 def _show_baselines(result: Mapping[str, Any], kind: Metric, interval: tuple[float, float] | None) -> str:
     metric = result["metric"]
     ours = {part: result[part][metric] for part in ("val", "test")}
-    rows = [("this model", ours), *(result.get("baselines") or {}).items()]
+    rows = [("this model", ours), *find_baselines(result).items()]
     most = 1.0 if kind.share else max(abs(row["test"]) for _, row in rows) or 1.0
     shown = []
     for name, row in sorted(rows, key=lambda each: (-1 if kind.larger else 1) * each[1]["test"]):
@@ -147,23 +151,24 @@ def _show_table(table: Table, result: Mapping[str, Any], folder: Path) -> str:
 
 
 def _link_explanation(level: str, name: Name, folder: Path) -> str:
-    """Link to the page of an explanation if it is there; else say how to make it."""
+    """Link to the page of an explanation if it is there; else say how to make it, in the run folder."""
     place = Path("explain") / file_name(" ".join([level, *name])) / EXPLANATION
     if (folder / place).is_file():
         return f'<a href="{html.escape(place.as_posix())}">explanation</a>'
-    return f"<code>{html.escape(shlex.join(['gpm', 'explain', folder.name, f'--{level}', *name]))}</code>"
+    words = [f"--{level}={name[0]}"] if len(name) == 1 and name[0].startswith("-") else [f"--{level}", *name]
+    return f"<code>{html.escape(shlex.join(['gpm', 'explain', '.', *words]))}</code>"
 
 
 def _show_training(result: Mapping[str, Any], options: Mapping[str, Any], command: str) -> str:
     shares = {name: share for name, share in (result.get("time_shares") or {}).items() if share >= 0.005}
-    spent = f"{1000 * result['seconds_per_step']:,.1f} ms"
-    spent += f" ({', '.join(f'{name} {share:.0%}' for name, share in shares.items())})" if shares else ""
+    spent = f"{1000 * result['seconds_per_step']:,.1f} ms" if result.get("seconds_per_step") else ""
+    spent += f" ({', '.join(f'{name} {share:.0%}' for name, share in shares.items())})" if shares and spent else ""
+    memory = f"{result['peak_memory_mb']:,.0f} MB of the process, on the host" if result.get("peak_memory_mb") else ""
+    best = f", best {result['best_epoch']}" if "best_epoch" in result else ""
     rows = [
-        ("epochs", f"{result['epochs']}, best {result['best_epoch']}"),
-        ("time", f"{result['train_seconds']:,.1f} s"),
-        ("per step", spent),
-        ("peak memory", f"{result['peak_memory_mb']:,.0f} MB" if result.get("peak_memory_mb") else ""),
-        ("split digest", str(result["split_digest"])),
+        ("epochs", f"{result['epochs']}{best}" if "epochs" in result else ""),
+        ("time", f"{result['train_seconds']:,.1f} s"), ("per step", spent), ("peak memory", memory),
+        ("split digest", str(result.get("split_digest", ""))),
     ]  # fmt: skip
     times = make_table(["training", ""], ([html.escape(a), html.escape(b)] for a, b in rows if b), 2)
     listed = make_table(["option", "value"], ([html.escape(k), html.escape(_spell(v))] for k, v in options.items()), 2)

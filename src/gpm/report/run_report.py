@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from gpm.data.tables.schema import Schema, list_columns
 from gpm.data.tables.table_source import locate
 from gpm.errors import GpmError
 from gpm.explain.explanation import ALL, Overview
+from gpm.explain.write import make_printable
 from gpm.graph.folder import read_extras
 from gpm.inference.opened import OpenedRun
 from gpm.io.atomic import write_text
@@ -25,7 +27,6 @@ from gpm.report.charts import save_figure
 from gpm.report.content import Details, Name, Section, Table, read_curves
 from gpm.report.details import describe_predictions
 from gpm.report.report_page import page_text
-from gpm.run.command import find_command
 from gpm.run.workplace import target_of
 from gpm.tasks import ClassTask
 
@@ -49,7 +50,7 @@ class Report:
     ) -> Report:  # fmt: skip
         """Measure the predictions of the validation and test splits; an overview adds the shapes that carry them."""
         details = describe_predictions(run, logits)
-        curves = read_curves(run.folder, result["metric"], result["best_epoch"])
+        curves = read_curves(run.folder, result["metric"], result.get("best_epoch"))
         trained = [Section("How training went", "", curves)] if curves else []
         carried = [] if overview is None else _list_shapes(overview)
         sections = [*details.sections, *carried, *trained, *_list_columns(run), _describe_split(run)]
@@ -66,7 +67,7 @@ class Report:
         }  # fmt: skip
         return page_text(
             self.result, self.sections, interval=self.details.interval, folder=target_of(run.folder), options=options,
-            command=find_command(run), values=run.predicts_values,
+            command=self.result.get("command", ""), values=run.predicts_values,
             counts=f"{graphs}{graph.num_nodes:,} nodes, {graph.num_edges:,} directed edges", split=run.split.describe(),
         )  # fmt: skip
 
@@ -85,34 +86,35 @@ class Report:
 
     def mistakes(self, most: int) -> list[Name]:
         """Return the names of the most confident mistakes."""
-        tables = (table for section in self.details.sections for table in section.tables)
-        return [name for table in tables for name in table.instances][:most]
+        lists = [table.instances for section in self.details.sections for table in section.tables if table.instances]
+        turns = (name for names in zip_longest(*lists) for name in names if name is not None)  # one of each in turn
+        return list(islice(turns, most))
 
 
 def tell(report: Report) -> list[str]:
     """Return what is printed of a report: the tables of its classes, labels or targets."""
     lines: list[str] = []
     for table in report.details.sections[0].tables:
-        rows = [list(table.head), *(list(row) for row in table.rows)]
+        rows = [[make_printable(cell) for cell in row] for row in (table.head, *table.rows)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines += [
-            "  ".join(
-                cell.ljust(width) if not i else cell.rjust(width)
-                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in rows
-        ]
+        for row in rows:
+            name, *cells = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+            lines.append("  ".join([name.strip().ljust(widths[0]), *cells]).rstrip())
     return lines
 
 
 def _list_shapes(overview: Overview) -> list[Section]:
-    shares = [row for row in overview.shares if row.predicted == ALL]
-    rows = [[row.label, f"{row.carried:.1%}", f"{row.chance:.1%}", f"{row.lift:.2f}x"] for row in shares]
+    together = [row for row in overview.shares if row.predicted == ALL] or overview.shares  # numbers: raised, lowered
+    rows = [
+        [row.label if row.predicted == ALL else f"{row.label}, {row.predicted}", f"{row.carried:.1%}",
+         f"{row.chance:.1%}", f"{row.lift:.2f}x"]
+        for row in together
+    ]  # fmt: skip
     if not rows:
         return []
     about = (
-        f"Shares of the evidence by shape of pattern over {overview.instances[ALL]:,} instances of the test "
-        "split. A lift above 1: the shape carries more than its share of the patterns."
+        "Shares of the evidence by shape of pattern, over instances spread evenly over the test split. A lift above 1: "
+        "the shape carries more than its share of the patterns."
     )
     table = Table(["shape", "of the evidence", "of the patterns", "lift"], rows)
     return [Section("Which patterns carry the predictions", about, tables=[table])]
@@ -128,9 +130,8 @@ def _list_columns(run: OpenedRun) -> list[Section]:
         return []
     head, *rows = list_columns(Schema.from_dict(schema, str(place)))
     table = Table(head[:-1], [row[:-1] for row in rows], texts=5)  # without an example, which only the tables have
-    return [
-        Section("What the columns were taken for", "Edit import.yaml and import again to change it.", tables=[table])
-    ]
+    about = "To change it, edit import.yaml in the folder of the graph, and pass it with --schema."
+    return [Section("What the columns were taken for", about, tables=[table])]
 
 
 def _describe_split(run: OpenedRun) -> Section:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gpm.inference.opened import OpenedRun
-from gpm.report.charts import Chart, Figure, Series
+from gpm.report.charts import Chart, Figure, Series, widen
 from gpm.report.content import MOST_SHOWN, Details, Section, Table, name_instances, show_name
 from gpm.report.measures import COVERAGE, Statistic, describe_residuals
 from gpm.tasks import ValueTask
@@ -41,8 +41,9 @@ def describe_values(
         if i < MOST_NUMBERS and len(found.true):
             figures += _draw_residuals(found.true, found.predicted, name, f"-{i}" if i else "")
     first = truth["test"][:, 0].numpy()
-    error = np.nan_to_num(np.abs(said["test"][:, 0] - first))
-    order = np.argsort(-error, kind="stable")[:MOST_SHOWN]
+    error = np.abs(said["test"][:, 0] - first)
+    known = np.flatnonzero(np.isfinite(error))
+    order = known[np.argsort(-error[known], kind="stable")][:MOST_SHOWN]
     told = name_instances(run, run.split.test[order])
     worst = Table(
         [run.data.level, "true", "predicted", "error"],
@@ -63,11 +64,12 @@ def describe_values(
 
 def _draw_residuals(true: NDArray, predicted: NDArray, name: str, suffix: str) -> list[Figure]:
     some = np.linspace(0, len(true) - 1, min(len(true), MOST_DOTS)).astype(np.int64)
-    low, high = float(min(true.min(), predicted.min())), float(max(true.max(), predicted.max()))
-    span = (low, high if high > low else low + 1)
+    both = np.concatenate([true, predicted[np.isfinite(predicted)]])
+    span = widen(float(both.min()), float(both.max()))
     ends = np.array(span)
-    error = predicted - true
-    counts, edges = np.histogram(error, BLOCKS)
+    error = (predicted - true)[np.isfinite(predicted)]
+    widest = float(np.abs(error).max(initial=0.0)) or 1.0
+    counts, edges = np.histogram(error, BLOCKS, (-widest, widest))
     return [
         Chart(f"predicted{suffix}", f"{name}: predicted and true", "true", "predicted",
               [Series(true[some], predicted[some], kind="dots"), Series(ends, ends, kind="dashed")], span, span),
@@ -76,11 +78,11 @@ def _draw_residuals(true: NDArray, predicted: NDArray, name: str, suffix: str) -
     ]  # fmt: skip
 
 
-def find_value_statistic(task: ValueTask, logits: Tensor, truth: Tensor) -> tuple[Statistic, int] | None:
+def find_value_statistic(task: ValueTask, logits: Tensor, truth: Tensor) -> Statistic | None:
     """Return the metric as a function of how often each test instance is drawn; None if it is not resampled."""
     error = (task.answers(logits) - truth).numpy()
-    if error.shape[1] > 1 or not np.isfinite(error).all():
+    if error.shape[1] > 1 or not np.isfinite(error).all() or not len(error):
         return None
     power = 1 if task.metric == "mae" else 2
     size = np.abs(error[:, 0]) ** power
-    return lambda drawn: float(((drawn @ size) / drawn.sum()) ** (1 / power)), len(size)
+    return Statistic(lambda drawn: float(((drawn @ size) / drawn.sum()) ** (1 / power)), len(size))

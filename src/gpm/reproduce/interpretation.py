@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from gpm.explain.figure import save_figure
-from gpm.run.command import spell_flags
 from gpm.run.run import Run
 from gpm.tasks.metrics import METRICS
+from gpm.training.command import spell_flags
 from gpm.training.start import train
 
 # The walks, encoders and class token of the paper at width 64, with our training.

@@ -17,9 +17,9 @@ from gpm.io.atomic import read_json, write_json
 from gpm.io.environment import describe_environment, find_commit
 from gpm.reproduce.fresh import score_fresh
 from gpm.reproduce.paper_tables import Column, Ours, Table, estimate_minutes
-from gpm.run.command import spell_flags
 from gpm.run.run import Run
 from gpm.training.baseline_options import GRAPHS, LINKS, NODES
+from gpm.training.command import spell_flags
 from gpm.training.recipes import Recipe, find_recipe
 
 FOLDER = "results/reproduce"

@@ -54,7 +54,7 @@ def write_card(run: OpenedRun, result: dict[str, Any], paper: str = "", note: st
         *([walks] if config.model == "gpm" else []),
         *_describe_threshold(run.task),
         *_describe_linear(result),
-        "- `report.html` shows all this with charts; `gpm report .` adds figures, shapes and explained mistakes.",
+        "- `report.html` shows all this with charts; `gpm report .` writes it again, with figures and explanations.",
         "- Every option is in `config.yaml`, versions and devices are in `environment.json`, epochs in `metrics.csv`.",
         *([f"- {note}"] if note else []),
         "",
@@ -90,7 +90,7 @@ def _list_classes(details: dict[str, Any]) -> list[str]:
     if not scores:
         return []
     rows = [
-        f"| {_plain(each['name'])} | {each['count']:,} | "
+        f"| `{_plain(each['name'])}` | {each['count']:,} | "
         + " | ".join(f"{each[name]:.1%}" for name in ("precision", "recall", "f1"))
         + " |"
         for each in scores[:MOST_NAMES]

@@ -23,6 +23,7 @@ from gpm.tasks import Task
 from gpm.tasks.metrics import METRICS, show_scores
 from gpm.training.baseline_question import Scores
 from gpm.training.batches import Times
+from gpm.training.command import find_command
 from gpm.training.prepare import Job, Training, selection_metric
 
 OTHER = "other.safetensors"  # while training: weights of the epoch that the other domain would choose
@@ -113,7 +114,6 @@ def _read(job: Job, predictor: Predicts, inputs: NDArray) -> torch.Tensor:
 
 def score_run(job: Job, run: Run, trained: Trained, logits: dict[str, torch.Tensor], networks: Scores) -> None:
     """Score the logits of the kept weights, see `read_held_out`, beside simple baselines and other networks."""
-    from gpm.report.run_report import Report
     from gpm.run.model_card import write_card
     from gpm.training.simple_baselines import score_baselines
 
@@ -126,15 +126,29 @@ def score_run(job: Job, run: Run, trained: Trained, logits: dict[str, torch.Tens
     content = _make_result(job, run, trained, scores)
     content["baselines"] = score_baselines(run.data, run.task, run.split, trees=job.baselines) | networks
     paper = job.recipe.beside_paper(run.config)
-    report = Report.of(run, content, logits)
-    content |= {"details": report.details.numbers, "peak_memory_mb": round(peak_bytes() / 1e6)}
+    content |= {
+        "peak_memory_mb": round(peak_bytes() / 1e6), "command": find_command(run.config, job.recipe, job.folder),
+    }  # fmt: skip
+    content["details"] = _write_report(run, content, logits)
     write_card(run, content, paper, job.recipe.note)
-    report.save()
     write_json(run.folder / RESULT, content)  # last: what has a result is trained and scored
     _report(job, run, trained, content, paper)
     constant = [run.describe_constant(part, logits[part]) for part in ("test", "val")]
     if sentence := next(filter(None, constant), ""):
         _log.warning(sentence)
+
+
+def _write_report(run: Run, content: dict[str, Any], logits: dict[str, torch.Tensor]) -> dict[str, Any]:
+    """Write the report and return its numbers. A report that cannot be made must not cost a finished training."""
+    from gpm.report.run_report import Report
+
+    try:
+        report = Report.of(run, content, logits)
+        report.save()
+    except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:
+        _log.warning("There is no report: %s (%s)", error, type(error).__name__)
+        return {}
+    return report.details.numbers
 
 
 def _make_result(job: Job, run: Run, trained: Trained, scores: dict[str, dict[str, float]]) -> dict[str, Any]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from gpm.config import Config
 from gpm.data.tables.table_source import locate
-from gpm.inference.opened import OpenedRun
-from gpm.io.atomic import read_json
-from gpm.io.run_files import RECIPE
-from gpm.run.workplace import target_of
+from gpm.io.publish import PART
+from gpm.training.recipes import Recipe, recipe_names
 
 
 def spell_flags(options: Mapping[str, Any]) -> str:
@@ -19,15 +20,21 @@ def spell_flags(options: Mapping[str, Any]) -> str:
     return " ".join(f"--{key} {shlex.quote(_spell(value))}" for key, value in sorted(options.items()))
 
 
-def find_command(run: OpenedRun) -> str:
-    """Return the command that makes a run again; empty if its data was in memory."""
-    config, path = run.config, run.folder / RECIPE
-    if not config.data or not path.is_file():
+def find_command(config: Config, recipe: Recipe, folder: Path) -> str:
+    """Return the command that makes a run again; empty if only the caller knows: of data or a recipe of its own.
+
+    Args:
+        config: Options of the run.
+        recipe: The recipe it was trained by.
+        folder: Its folder, finished or not.
+    """
+    if recipe.stated and recipe.name in recipe_names() and "data" not in recipe.changed:
+        source, names = recipe.name, recipe.changed
+    elif config.data and recipe.given is not None:
+        place = Path(os.path.normpath(locate(config.data, folder)))
+        source, names = str(Path(*(part.removesuffix(PART) for part in place.parts))), recipe.given
+    else:
         return ""
-    recipe = read_json(path)
-    by_recipe = bool(recipe.get("stated"))
-    source = recipe["name"] if by_recipe else str(locate(config.data, target_of(run.folder)))
-    names = recipe.get("changed" if by_recipe else "given") or []
     options = {name: getattr(config, name) for name in names if name not in ("data", "seed") and hasattr(config, name)}
     return " ".join(filter(None, ["gpm train", shlex.quote(source), spell_flags(options), f"--seed {config.seed}"]))
 
