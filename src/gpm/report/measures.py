@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 RESAMPLES = 1000
 FEWEST = 30  # instances from which resampling tells how far a score varies
 BINS = 10  # of a calibration curve
+FEWEST_SHOWN = 10  # instances of a range that is drawn
 REDRAWS = 20  # of labels, to see what is chance in it
 POINTS = 200  # of a curve on a page
 LEVEL, QUANTILE = 0.95, 1.959964  # of intervals of a score, and the normal quantile that goes with it
@@ -55,11 +56,11 @@ class ClassScore:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Mean probability and observed frequency in ten equal ranges of probability."""
+    """Mean probability and observed frequency in equal ranges of probability that hold enough instances."""
 
     probability: NDArray[np.float64]
     frequency: NDArray[np.float64]
-    error: float  # mean distance of the two over instances
+    error: float  # mean distance of the two over instances, in all ranges
     by_chance: float  # what it would be on average if every probability were right
 
 
@@ -150,8 +151,9 @@ def calibrate(probability: NDArray, right: NDArray[np.bool_]) -> Calibration:
     random, total = np.random.default_rng(0), max(len(bins), 1)
     drawn = [np.bincount(bins, random.random(len(bins)) < probability, BINS)[counts > 0] for _ in range(REDRAWS)]
     chance = float(np.mean([np.abs(stated - each).sum() for each in drawn])) / total
-    held = counts[counts > 0]
-    return Calibration(stated / held, found / held, float(np.abs(stated - found).sum()) / total, chance)
+    held, error = counts[counts > 0], float(np.abs(stated - found).sum()) / total
+    enough = held >= min(FEWEST_SHOWN, held.max(initial=0))
+    return Calibration((stated / held)[enough], (found / held)[enough], error, chance)
 
 
 def describe_residuals(
