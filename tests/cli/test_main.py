@@ -235,7 +235,7 @@ def test_importing_gpm_does_not_load_torch() -> None:
 def test_every_public_name_is_there() -> None:
     import gpm
 
-    assert len(gpm.__all__) == 25
+    assert len(gpm.__all__) == 26
     assert all(getattr(gpm, name).__name__ == name for name in gpm.__all__)
     assert set(dir(gpm)) == {*gpm.__all__, "__version__"}
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):

@@ -10,7 +10,7 @@ import pytest
 import gpm
 from gpm import GpmError, Run
 from gpm.cli.main import main
-from gpm.report import measures
+from gpm.report import diagnostics
 from gpm.report.comparison import Comparison, compare
 from tests.explain.runs import NODES, group_graph, ring_graphs, train_small, weighted_graph
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("one_thread_for_all")
 
 @pytest.fixture(autouse=True)
 def _few_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measures, "FEWEST", 2)
+    monkeypatch.setattr(diagnostics, "FEWEST", 2)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import torch
 
 from gpm import Graph, Run
 from gpm.report.details import describe_predictions, find_statistic
-from gpm.report.measures import resample
+from gpm.report.diagnostics import resample
 from tests.explain.runs import NODES, group_graph, ring_graphs, train_small, weighted_edges, weighted_graph
 
 pytestmark = pytest.mark.usefixtures("one_thread_for_all")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from gpm.report.charts import Chart, Matrix, Series
 from gpm.report.content import Section, Table
 from gpm.report.report_page import _link_explanation, page_text, tell_verdict
 from tests.browser import Opened
+from tests.pages import read_page
 
 HOSTILE = "<img src=x onerror=alert(1)></table><script>alert(2)</script>\"'&amp; ${what} \u2028"
 SCORES = {"accuracy": 0.8, "loss": 0.5}
@@ -43,27 +43,8 @@ def _page(folder: Path, **changes: Any) -> str:
     return page_text(RESULT | changes.pop("result", {}), sections, **given | changes)
 
 
-class _Reader(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
-def _read(text: str) -> _Reader:
-    reader = _Reader()
-    reader.feed(text)
-    return reader
-
-
 def test_names_stay_text_and_nothing_runs(tmp_path: Path) -> None:
-    reader = _read(_page(tmp_path))
+    reader = read_page(_page(tmp_path))
     tags = {tag for tag, _ in reader.tags}
     assert not tags & {"script", "img", "iframe", "object", "form", "input"}
     assert HOSTILE in reader.text
@@ -75,7 +56,7 @@ def test_names_stay_text_and_nothing_runs(tmp_path: Path) -> None:
 
 
 def test_every_number_stands_in_full(tmp_path: Path) -> None:
-    shown = {float(str(attrs["value"])) for tag, attrs in _read(_page(tmp_path)).tags if tag == "data"}
+    shown = {float(str(attrs["value"])) for tag, attrs in read_page(_page(tmp_path)).tags if tag == "data"}
     assert shown == {0.8, 0.5, 0.6, 0.7, 0.9, 0.75, 0.85}
 
 
@@ -103,14 +84,14 @@ def test_the_verdict_names_the_baseline_that_is_best_on_validation() -> None:
 
 def test_a_mistake_links_to_its_explanation_if_it_is_there(tmp_path: Path) -> None:
     folder = tmp_path / "my run"
-    assert "gpm explain . --node 'b c'" in _read(_page(folder)).text
+    assert "gpm explain . --node 'b c'" in read_page(_page(folder)).text
     assert "--node=-x" in _link_explanation("node", ("-x",), folder)
     place = folder / "explain" / file_name("node b c")
     place.mkdir(parents=True)
     (place / PAGE).touch()
-    links = [attrs["href"] for tag, attrs in _read(_page(folder)).tags if tag == "a"]
+    links = [attrs["href"] for tag, attrs in read_page(_page(folder)).tags if tag == "a"]
     assert links == [f"explain/{place.name}/{PAGE}"]
-    assert "gpm explain" not in _read(_page(folder, result={"model": "gcn"})).text
+    assert "gpm explain" not in read_page(_page(folder, result={"model": "gcn"})).text
 
 
 @pytest.mark.parametrize("width", [1280, 390])

@@ -1,37 +1,16 @@
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from typing import Any
 
 import pytest
 
 from gpm.shift.page import page_text
 from gpm.shift.result import Column
+from tests.pages import read_page
 from tests.shift.runs import shift_of
 
 pytestmark = pytest.mark.usefixtures("one_thread_for_all")
 HOSTILE = '<script>alert(1)</script> "><img src=x onerror=1> ${policy} & \ud800'
-
-
-class _Reader(HTMLParser):
-    """The tags of a page, the numbers of its `data` elements, and its text."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
-def _read(text: str) -> _Reader:
-    reader = _Reader()
-    reader.feed(text)
-    return reader
 
 
 def _numbers(value: Any) -> set[float]:
@@ -47,7 +26,7 @@ def _numbers(value: Any) -> set[float]:
 @pytest.mark.parametrize("name", ["alike", "attended", "category", "none", "unlabelled"])
 def test_the_page_has_the_numbers_of_the_report_and_no_others(name: str) -> None:
     shift = shift_of(name)
-    shown = {float(str(attrs["value"])) for tag, attrs in _read(page_text(shift)).tags if tag == "data"}
+    shown = {float(str(attrs["value"])) for tag, attrs in read_page(page_text(shift)).tags if tag == "data"}
     plain = shift.to_dict()
     if name == "unlabelled":
         plain.pop("scores")
@@ -57,7 +36,7 @@ def test_the_page_has_the_numbers_of_the_report_and_no_others(name: str) -> None
 @pytest.mark.parametrize("name", ["attended", "none", "unlabelled"])
 def test_the_page_asks_nothing_of_any_network_and_runs_nothing(name: str) -> None:
     text = page_text(shift_of(name))
-    reader = _read(text)
+    reader = read_page(text)
     assert not {"script", "img", "iframe", "object", "base", "form"} & {tag for tag, _ in reader.tags}
     assert not re.search(r"https?://|url\(|@import", text)
     assert not any(key.startswith("on") or key == "style" for _, attrs in reader.tags for key in attrs)
@@ -75,11 +54,11 @@ def test_hostile_names_stay_text() -> None:
         topologies=(replace(shift.topologies[0], shape=HOSTILE), *shift.topologies[1:]),
     )  # fmt: skip
     text = page_text(hostile)
-    assert [tag for tag, _ in _read(text).tags] == [tag for tag, _ in _read(page_text(replace(
+    assert [tag for tag, _ in read_page(text).tags] == [tag for tag, _ in read_page(page_text(replace(
         shift, notes=("",)))).tags]  # fmt: skip
     assert "<script" not in text
     text.encode("utf-8")
-    assert HOSTILE.replace("\ud800", "?") in _read(text).text
+    assert HOSTILE.replace("\ud800", "?") in read_page(text).text
 
 
 def test_every_tag_that_is_opened_is_closed() -> None:

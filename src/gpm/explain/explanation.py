@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from gpm.explain.plain_table import show_table
 from gpm.explain.strength import Strength, judge
 
 Method = Literal["auto", "banzhaf", "attention", "left-out", "gradient"]
@@ -196,8 +197,6 @@ class Explanation:
         return f"for {self.classes[pattern.argues]}"
 
     def _repr_html_(self) -> str:
-        from gpm.explain.page import show_table
-
         return show_table(self)
 
     def to_dict(self) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from gpm.errors import GpmError
 from gpm.explain.explanation import Explanation, ScoredPattern
 from gpm.explain.layout import places
 from gpm.explain.page_shell import assemble_page, check_page, read_asset
+from gpm.explain.plain_table import show_table
 from gpm.io.atomic import write_text
 
 _SCRIPTS = ("page_draw.js", "page_graph.js", "page_list.js", "page_tell.js", "page.js")
@@ -72,22 +72,3 @@ def _finite(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_finite(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def show_table(explanation: Explanation) -> str:
-    """Return the verdict and the ranked patterns as HTML, for notebooks and for browsers without scripts."""
-    head = ["rank", "pattern", "walk", "score", "spread", "steps", "walks", "without it"]
-    form = ".4g" if explanation.kind == "value" else ".1%"
-    rows = (
-        (rank, p.label, p.content if p.expected else " → ".join(p.names), f"{p.score:.4g}", f"{p.spread:.2g}", p.scale,
-         p.count, f"{p.without:{form}}")
-        for rank, p in enumerate(explanation.patterns, 1)
-    )  # fmt: skip
-    cells = "\n".join(f"<tr>{''.join(f'<td>{html.escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows)
-    truth = f"; label: {explanation.truth}" if explanation.truth else ""
-    about = f"{explanation.data}{truth}; scores by {explanation.method}, seed {explanation.seed}"
-    return (
-        f"<h2>{html.escape(explanation.headline)}</h2>\n<p><b>{explanation.strength.word} evidence.</b> "
-        f"{explanation.strength.reason}</p>\n<p>{html.escape(about)}</p>\n"
-        f"<table><thead><tr>{''.join(f'<th>{name}</th>' for name in head)}</tr></thead>\n<tbody>{cells}</tbody></table>"
-    )

@@ -12,7 +12,7 @@ from torch import Tensor
 from gpm.inference.opened import OpenedRun
 from gpm.report.charts import Chart, Matrix, Series
 from gpm.report.content import MOST_SHOWN, Details, Section, Table, draw_curves, name_instances, show_name
-from gpm.report.measures import Calibration, ClassScore, Ranked, Statistic, calibrate, count_confusions, score_class
+from gpm.report.diagnostics import Calibration, ClassScore, Ranked, Statistic, calibrate, count_confusions, score_class
 from gpm.tasks import ClassTask
 
 MOST_CLASSES = 40  # of a matrix of confusions; of more classes, the most frequent confusions are listed

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gpm.inference.opened import OpenedRun
 from gpm.io.run_files import HISTORY
 from gpm.report.charts import Chart, Figure, Series
-from gpm.report.measures import Ranked
+from gpm.report.diagnostics import Ranked
 from gpm.tasks.metrics import METRICS
 
 MOST_SHOWN = 12  # mistakes

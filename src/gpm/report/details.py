@@ -11,8 +11,8 @@ from torch import Tensor
 from gpm.inference.opened import OpenedRun
 from gpm.report.class_details import describe_classes, describe_labels, find_class_statistic
 from gpm.report.content import Details
+from gpm.report.diagnostics import Statistic
 from gpm.report.link_details import describe_links, find_link_statistic
-from gpm.report.measures import Statistic
 from gpm.report.value_details import describe_values, find_value_statistic
 from gpm.tasks import ClassTask, LinkTask, Task, ValueTask
 

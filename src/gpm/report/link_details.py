@@ -8,7 +8,7 @@ from torch import Tensor
 from gpm.inference.opened import OpenedRun
 from gpm.report.charts import Chart, Series
 from gpm.report.content import MOST_SHOWN, Details, Section, Table, draw_curves, name_instances, show_name
-from gpm.report.measures import Ranked, Statistic, rank_among, thin
+from gpm.report.diagnostics import Ranked, Statistic, rank_among, thin
 from gpm.tasks import LinkTask
 
 BLOCKS = 30  # of a histogram

@@ -11,7 +11,7 @@ from torch import Tensor
 from gpm.inference.opened import OpenedRun
 from gpm.report.charts import Chart, Figure, Series, widen
 from gpm.report.content import MOST_SHOWN, Details, Section, Table, name_instances, show_name
-from gpm.report.measures import COVERAGE, Statistic, describe_residuals
+from gpm.report.diagnostics import COVERAGE, Statistic, describe_residuals
 from gpm.tasks import ValueTask
 
 MOST_DOTS = 1500  # of a scatter plot

@@ -46,6 +46,8 @@ def _draw_rows(table: Table, cells: Cells, path: Path) -> None:
 
 def _draw_sizes(table: Table, cells: Cells, path: Path) -> None:
     """Draw what the table shows against the parameters of each model, a line per column."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
     lines = {}
     for column in table.columns:
         found = [cells[row.name, column.title] for row in table.ours if row.drawn]
@@ -54,6 +56,9 @@ def _draw_sizes(table: Table, cells: Cells, path: Path) -> None:
         draw_lines(axis, lines)
         what = table.title.partition(" against ")[0]
         axis.set(xlabel="million parameters", ylabel=f"{what} (%)", xscale="log")
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axis.xaxis.set_minor_formatter(NullFormatter())
 
 
 def draw_lines(

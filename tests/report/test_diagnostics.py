@@ -13,7 +13,7 @@ from sklearn.metrics import (
     roc_curve,
 )
 
-from gpm.report.measures import (
+from gpm.report.diagnostics import (
     FEWEST,
     POINTS,
     Ranked,
