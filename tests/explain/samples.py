@@ -8,7 +8,8 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
-from gpm.explain.explanation import Curve, Explanation, ScoredPattern, Trust, View, ViewEdge, ViewNode
+from gpm.explain.explanation import Explanation, ScoredPattern, View, ViewEdge, ViewNode
+from gpm.explain.strength import Curve, Trust
 from gpm.patterns.shape_names import name_shape
 
 CLASSES = {

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpm.explain.explanation import Curve, Trust
-from gpm.explain.strength import FAR, LEAST, RULE, STABLE, judge
+from gpm.explain.strength import FAR, LEAST, RULE, STABLE, Curve, Trust, judge
 from gpm.explain.write import tell
 from tests.explain.samples import make_explanation
 

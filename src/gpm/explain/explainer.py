@@ -18,10 +18,11 @@ from gpm.errors import GpmError, nearest, whole_number
 from gpm.explain.attribution import Ranking, rank_patterns
 from gpm.explain.bag import EXPECTED, Bag
 from gpm.explain.expected_content import Content, find_contents, name_expected, steps_of
-from gpm.explain.explanation import Explanation, Method, ScoredPattern, Trust, View, spell_name
+from gpm.explain.explanation import Explanation, Method, ScoredPattern, View, spell_name
 from gpm.explain.faithfulness import DELETED, INSERTED, TENTH, agree, overlap, score_again, trace, trace_edges
 from gpm.explain.neighbourhood import build_view
 from gpm.explain.node_types import Kinds, find_kinds, name_pattern
+from gpm.explain.strength import Trust
 from gpm.inference.opened import OpenedRun
 from gpm.patterns.walks import has_edge
 from gpm.tasks import ClassTask, LinkTask, ValueTask

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from gpm.explain.plain_table import show_table
-from gpm.explain.strength import Strength, judge
+from gpm.explain.strength import Strength, Trust, judge
 
 Method = Literal["auto", "banzhaf", "attention", "left-out", "gradient"]
 ALL = "(all)"  # heading of all classes together
@@ -103,30 +103,6 @@ class View:
 
 
 @dataclass(frozen=True)
-class Curve:
-    """The prediction as patterns are left out (deletion) or put in (insertion), the best first."""
-
-    share: tuple[float, ...]  # of the patterns; for edges, the number of patterns whose edges are forbidden
-    top: tuple[float, ...]  # the prediction of the explained class
-    random: tuple[float, ...]  # its mean with random walks instead, as many of every length; for edges, random patterns
-    spread: tuple[float, ...]  # the standard deviation of that over draws
-
-
-@dataclass(frozen=True)
-class Trust:
-    """Measures of how far an explanation can be trusted."""
-
-    deletion: Curve  # patterns left out, the highest scores first
-    insertion: Curve  # patterns put in
-    edges: Curve  # the edges of the best patterns forbidden to the walks, which are drawn again
-    drop: float  # fall of the prediction without the best tenth of the patterns
-    random_drop: float  # the mean fall without as many random walks of every length
-    stability: float  # agreement of the best patterns' scores when all are drawn again: mean cosine over pairs of draws
-    overlap: float  # share of the best patterns that two draws have in common, of those that either has
-    draws: int  # number of such draws
-
-
-@dataclass(frozen=True)
 class Explanation:
     """The patterns that the prediction of one node, link or graph rests on.
 
@@ -197,7 +173,23 @@ class Explanation:
         return f"for {self.classes[pattern.argues]}"
 
     def _repr_html_(self) -> str:
-        return show_table(self)
+        """Return the verdict and the ranked patterns, for notebooks and for browsers without scripts."""
+        head = ["rank", "pattern", "walk", "score", "spread", "steps", "walks", "without it"]
+        form = ".4g" if self.kind == "value" else ".1%"
+        rows = (
+            (rank, p.label, p.content if p.expected else " → ".join(p.names), f"{p.score:.4g}", f"{p.spread:.2g}",
+             p.scale, p.count, f"{p.without:{form}}")
+            for rank, p in enumerate(self.patterns, 1)
+        )  # fmt: skip
+        cells = "\n".join(f"<tr>{''.join(f'<td>{html.escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows)
+        truth = f"; label: {self.truth}" if self.truth else ""
+        about = f"{self.data}{truth}; scores by {self.method}, seed {self.seed}"
+        return (
+            f"<h2>{html.escape(self.headline)}</h2>\n<p><b>{self.strength.word} evidence.</b> "
+            f"{self.strength.reason}</p>\n<p>{html.escape(about)}</p>\n"
+            f"<table><thead><tr>{''.join(f'<th>{name}</th>' for name in head)}</tr></thead>\n"
+            f"<tbody>{cells}</tbody></table>"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as plain values, as in `explanation.json` and on the page."""

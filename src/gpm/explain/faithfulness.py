@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gpm.data.non_edges import hide_edges
 from gpm.explain.attribution import Ranking, score_groups
 from gpm.explain.bag import Bag, Group, group_walks
-from gpm.explain.explanation import Curve
+from gpm.explain.strength import Curve
 
 DELETED = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
 INSERTED = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0)

@@ -13,7 +13,6 @@ from gpm.errors import GpmError
 from gpm.explain.explanation import Explanation, ScoredPattern
 from gpm.explain.layout import places
 from gpm.explain.page_shell import assemble_page, check_page, read_asset
-from gpm.explain.plain_table import show_table
 from gpm.io.atomic import write_text
 
 _SCRIPTS = ("page_draw.js", "page_graph.js", "page_list.js", "page_tell.js", "page.js")
@@ -37,7 +36,7 @@ def page_text(explanations: Sequence[Explanation]) -> str:
         title=explanations[0].headline,
         style=read_asset("gpm.explain", "page.css"),
         script=f'(() => {{\n"use strict";\n{parts}}})();\n',  # no name of theirs is global
-        plain="\n".join(show_table(e) for e in explanations),
+        plain="\n".join(e._repr_html_() for e in explanations),
         data=_data(explanations),
     )
 

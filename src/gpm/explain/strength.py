@@ -1,13 +1,10 @@
-"""The verdict on an explanation: how strong the evidence is that the prediction rests on the patterns it names."""
+"""How far to believe an explanation: its tests, and the verdict that they give."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from gpm.explain.explanation import Curve, Trust
+from typing import Literal
 
 STABLE = 0.8  # mean cosine of the scores of two draws from which patterns are stable
 FAR = 2.0  # standard deviations of random walks by which the best patterns must differ from them
@@ -22,6 +19,30 @@ RULE = (
 )
 
 Word = Literal["strong", "moderate", "weak"]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The prediction as patterns are left out (deletion) or put in (insertion), the best first."""
+
+    share: tuple[float, ...]  # of the patterns; for edges, the number of patterns whose edges are forbidden
+    top: tuple[float, ...]  # the prediction of the explained class
+    random: tuple[float, ...]  # its mean with random walks instead, as many of every length; for edges, random patterns
+    spread: tuple[float, ...]  # the standard deviation of that over draws
+
+
+@dataclass(frozen=True)
+class Trust:
+    """Measures of how far an explanation can be trusted."""
+
+    deletion: Curve  # patterns left out, the highest scores first
+    insertion: Curve  # patterns put in
+    edges: Curve  # the edges of the best patterns forbidden to the walks, which are drawn again
+    drop: float  # fall of the prediction without the best tenth of the patterns
+    random_drop: float  # the mean fall without as many random walks of every length
+    stability: float  # agreement of the best patterns' scores when all are drawn again: mean cosine over pairs of draws
+    overlap: float  # share of the best patterns that two draws have in common, of those that either has
+    draws: int  # number of such draws
 
 
 @dataclass(frozen=True)
