@@ -75,7 +75,9 @@ def test_a_study_ends_at_the_time_limit(tmp_path: Path) -> None:
         return {}
 
     reasons: dict[str, str] = {}
+    began = time.monotonic()
     run_studies([replace(_toy([]), measure=wait, parts=("one",))], tmp_path, tmp_path, 0.2, reasons)
+    assert time.monotonic() - began < 20  # a wait ends too
     assert reasons == {"toy": "interrupted; the next call resumes it"}
 
 

@@ -136,7 +136,10 @@ def time_limit(seconds: float) -> Iterator[None]:
     def interrupt() -> None:
         is_over.set()
         _log.info("the time limit is reached")
-        _thread.interrupt_main(signal.SIGINT)
+        if hasattr(signal, "pthread_kill"):  # which also ends a wait
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        else:
+            _thread.interrupt_main(signal.SIGINT)
 
     timer = threading.Timer(max(seconds, 0.1), interrupt)
     timer.daemon = True
