@@ -22,7 +22,13 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 README = "\n".join((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/commands.md"))
 SMALL = ["--epochs", "1", "--width", "16"]
-QUICK = {"train": SMALL, "plan": SMALL, "tune": [*SMALL, "--trials", "2"], "reproduce": ["--budget", "1s"]}
+QUICK = {
+    "report": ["--explain", "1", "--shapes", "4"],
+    "train": SMALL,
+    "plan": SMALL,
+    "tune": [*SMALL, "--trials", "2"],
+    "reproduce": ["--budget", "1s"],
+}
 SMILES = ["C" * n + end for n in range(1, 7) for end in ("", "O", "N", "C(=O)O", "c1ccccc1")]
 
 
