@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from gpm import Graph, Run
+from gpm.inference.calibration import calibration_error
 from gpm.report.details import describe_predictions, find_statistic
 from gpm.report.diagnostics import resample
 from tests.explain.runs import NODES, group_graph, ring_graphs, train_small, weighted_edges, weighted_graph
@@ -57,6 +58,15 @@ def test_classes_are_counted_as_predicted(runs: dict[str, Run]) -> None:
         assert score["recall"] == pytest.approx((mine & said).sum() / max(mine.sum(), 1), abs=1e-5)
     low, high = details.interval
     assert low <= run.result["test"]["accuracy"] <= high
+
+
+def test_the_calibration_error_is_that_of_calibration(runs: dict[str, Run]) -> None:
+    for name in ("classes", "labels"):
+        run = runs[name]
+        logits, truth = run.read("test"), run.task.targets[torch.tensor(run.split.test)]
+        assert _details(run).numbers["calibration_error"] == pytest.approx(
+            calibration_error(run.task, logits, truth), abs=1e-4
+        )
 
 
 def test_mistakes_are_wrong_and_in_the_order_of_their_confidence(runs: dict[str, Run]) -> None:

@@ -127,10 +127,9 @@ def _draw_matrix(matrix: Matrix) -> str:
     parts = []
     for row, label in enumerate(matrix.labels):
         middle, shown = room + cell * (row + 0.5), _text(_shorten(label))
-        if cell >= 9:
-            parts.append(f'<text x="{room - 6:.1f}" y="{middle + 4:.1f}" text-anchor="end">{shown}</text>')
-            turned = f'transform="rotate(-45 {middle:.1f} {room - 8:.1f})"'
-            parts.append(f'<text x="{middle:.1f}" y="{room - 8:.1f}" {turned}>{shown}</text>')
+        parts.append(f'<text x="{room - 6:.1f}" y="{middle + 4:.1f}" text-anchor="end">{shown}</text>')
+        turned = f'transform="rotate(-45 {middle:.1f} {room - 8:.1f})"'
+        parts.append(f'<text x="{middle:.1f}" y="{room - 8:.1f}" {turned}>{shown}</text>')
         for column in range(count):
             x, y = room + cell * column, room + cell * row
             told = f"{matrix.counts[row, column]:,} of {label} predicted as {matrix.labels[column]}"

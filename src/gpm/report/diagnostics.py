@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gpm.inference.calibration import BINS
+
 RESAMPLES = 1000
 FEWEST = 30  # instances from which resampling tells how far a score varies
-BINS = 10  # of a calibration curve
 FEWEST_SHOWN = 10  # instances of a range that is drawn
 REDRAWS = 20  # of labels, to see what is chance in it
 POINTS = 200  # of a curve on a page
