@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import html
+import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -60,6 +63,8 @@ def test_several_numbers_are_explained_by_the_first(tmp_path: Path) -> None:
     run = Run.open(run.folder, ring_graphs(values))
     report = Report.of(run, run.result, {part: run.read(part) for part in ("val", "test")})
     (name,) = report.mistakes(1)
+    command = shlex.split(html.unescape(re.findall("<code>(gpm explain [^<]*)</code>", report.page())[0]))
+    assert command[-2:] == ["--target", "value 0"]
     _explain(run, name)
     assert list((run.folder / "explain").glob(f"*/{PAGE}"))
 

@@ -30,6 +30,7 @@ class Table:
     title: str = ""
     texts: int = 1  # columns from the left that hold text; the others hold numbers
     instances: Sequence[Name] = ()  # one per row, of which an explanation can be asked
+    flags: Sequence[str] = ()  # that `gpm explain` needs for them
 
 
 @dataclass(frozen=True)

@@ -145,18 +145,18 @@ def _show_table(table: Table, result: Mapping[str, Any], folder: Path) -> str:
     if table.instances and result["model"] == "gpm":
         head.append("why")
         for row, name in zip(rows, table.instances, strict=True):
-            row.append(_link_explanation(result["task"], name, folder))
+            row.append(_link_explanation(result["task"], name, folder, table.flags))
     title = f"<h3>{html.escape(table.title)}</h3>" if table.title else ""
     return f'{title}<div class="scroll">{make_table(head, rows, table.texts)}</div>'
 
 
-def _link_explanation(level: str, name: Name, folder: Path) -> str:
+def _link_explanation(level: str, name: Name, folder: Path, flags: Sequence[str] = ()) -> str:
     """Link to the page of an explanation if it is there; else say how to make it, in the run folder."""
     place = Path("explain") / file_name(" ".join([level, *name])) / EXPLANATION
     if (folder / place).is_file():
         return f'<a href="{html.escape(place.as_posix())}">explanation</a>'
     words = [f"--{level}={name[0]}"] if len(name) == 1 and name[0].startswith("-") else [f"--{level}", *name]
-    return f"<code>{html.escape(shlex.join(['gpm', 'explain', '.', *words]))}</code>"
+    return f"<code>{html.escape(shlex.join(['gpm', 'explain', '.', *words, *flags]))}</code>"
 
 
 def _show_training(result: Mapping[str, Any], options: Mapping[str, Any], command: str) -> str:

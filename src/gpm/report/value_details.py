@@ -50,6 +50,7 @@ def describe_values(
         [[show_name(name), f"{first[i]:.4g}", f"{said['test'][i, 0]:.4g}", f"{said['test'][i, 0] - first[i]:+.4g}"]
          for name, i in zip(told, order, strict=True)],
         instances=told,
+        flags=["--target", names[0]] if len(names) > 1 else [],
     )  # fmt: skip
     about = (
         f"The interval holds {COVERAGE:.0%} of the validation errors; coverage is the share of the test split inside."
